@@ -27,7 +27,7 @@ int gm_hooks_main(const struct gm_command *self, int argc, char **argv)
 		{"retry", "", GM_COLUMN_JSON_ONLY},
 		{"waits", "", GM_COLUMN_JSON_ONLY},
 		{"submits", "", GM_COLUMN_JSON_ONLY},
-		{"help", "what the hook does", GM_COLUMN_LEFT | GM_COLUMN_WRAP},
+		{"help", "what the hook does", GM_COLUMN_LEFT | GM_COLUMN_WRAP | GM_COLUMN_BELOW},
 	};
 	struct gm_options options;
 	struct gm_emit emit;

@@ -16,7 +16,8 @@ static int checks_show(const struct gm_options *options, const struct gm_doctor 
 		{"check", "check", GM_COLUMN_LEFT},
 		{"text", "", GM_COLUMN_JSON_ONLY},
 		{"remedy", "", GM_COLUMN_JSON_ONLY},
-		{NULL, "what", GM_COLUMN_LEFT | GM_COLUMN_WRAP | GM_COLUMN_TEXT_ONLY},
+		{NULL, "what",
+		 GM_COLUMN_LEFT | GM_COLUMN_WRAP | GM_COLUMN_BELOW | GM_COLUMN_TEXT_ONLY},
 	};
 	static const char *const states[] = {"ok", "warn", "fail"};
 	size_t n[3] = {0};

@@ -47,6 +47,7 @@ enum gm_column_flag {
 	GM_COLUMN_LEFT = 1,  /* aligned left; else right, as numbers are */
 	GM_COLUMN_WRAP = 2,  /* wrapped if too wide; the last column only */
 	GM_COLUMN_BELOW = 4, /* on separate lines below the row; the last column only */
+	/* With both, wrapped where the screen leaves 40 columns for it, below the row otherwise. */
 	GM_COLUMN_TEXT_ONLY = 8,
 	GM_COLUMN_JSON_ONLY = 16
 };

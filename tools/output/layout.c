@@ -5,8 +5,9 @@
 
 #include "tools/output/emit.h"
 
-/* NUMBER_LEAST: width of columns of numbers, if there is room, to align tables. */
-enum { GAP = 2, COLUMNS_MOST = 32, WRAP_LEAST = 16, NUMBER_LEAST = 9 };
+/* NUMBER_LEAST: width of columns of numbers, if there is room, to align tables. SENTENCE_LEAST:
+ * room in which sentences are readable. */
+enum { GAP = 2, COLUMNS_MOST = 32, WRAP_LEAST = 16, NUMBER_LEAST = 9, SENTENCE_LEAST = 40 };
 
 /* Columns on the terminal: bytes that do not continue a UTF-8 sequence. */
 static unsigned text_columns(const char *text, size_t n)
@@ -72,8 +73,7 @@ void gm_layout_line(FILE *out, const struct gm_options *options, unsigned column
 struct table {
 	FILE *out;
 	const struct gm_options *options;
-	const unsigned *flags;
-	unsigned n, width[COLUMNS_MOST];
+	unsigned n, flags[COLUMNS_MOST], width[COLUMNS_MOST];
 	unsigned spaces; /* written before the next text only, so no line ends in blanks */
 };
 
@@ -132,6 +132,17 @@ static void table_put_row(struct table *table, struct part part, char *const *ce
 	putc('\n', table->out);
 }
 
+/* Decide a last column with both flags: beside the others if sentences have room there. */
+static void table_place_last(struct table *table)
+{
+	unsigned *last = &table->flags[table->n - 1], others = 0;
+	for (unsigned i = 0; i + 1 < table->n; i++)
+		others += table->width[i] + GAP;
+	if (*last & GM_COLUMN_WRAP && *last & GM_COLUMN_BELOW)
+		*last &= others + SENTENCE_LEAST <= table->options->width ? ~GM_COLUMN_BELOW
+									  : ~GM_COLUMN_WRAP;
+}
+
 /* Widen the columns of a table of figures to a common measure, unless it becomes too wide. */
 static void table_align(struct table *table)
 {
@@ -166,12 +177,14 @@ static struct part table_part(const struct table *table, unsigned from)
 void gm_layout_table(FILE *out, const struct gm_options *options, const unsigned *flags, unsigned n,
 		     char *const *cells, size_t count)
 {
-	struct table table = {.out = out, .options = options, .flags = flags, .n = n};
+	struct table table = {.out = out, .options = options, .n = n};
+	memcpy(table.flags, flags, n * sizeof *flags);
 	for (size_t i = 0; i < count; i++) {
 		unsigned columns = text_columns(cells[i], strlen(cells[i]));
 		if (columns > table.width[i % n])
 			table.width[i % n] = columns;
 	}
+	table_place_last(&table);
 	table_align(&table);
 	struct part part = {0, 1};
 	do {
