@@ -35,7 +35,8 @@ libgmtool_a_SOURCES += %D%/launch/elf.c %D%/launch/elf.h %D%/launch/launch.c %D%
 	%D%/launch/leftover_logs.c %D%/launch/leftover_logs.h %D%/launch/preload.c %D%/launch/preload.h
 # doctor.
 libgmtool_a_SOURCES += %D%/doctor/child.c %D%/doctor/command.c %D%/doctor/doctor.c %D%/doctor/doctor.h \
-	%D%/doctor/driver.c %D%/doctor/here.c %D%/doctor/tables.c
+	%D%/doctor/driver.c %D%/doctor/here.c %D%/doctor/script.c %D%/doctor/script.h \
+	%D%/doctor/tables.c
 # top.
 libgmtool_a_SOURCES += %D%/top/nvml.c %D%/top/nvml.h %D%/top/read.c %D%/top/top.c %D%/top/top.h
 # export, a file a format.

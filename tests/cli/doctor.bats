@@ -262,15 +262,106 @@ fake() {
 	checked 0 true
 	finds ok command "$(type -P true) is a program for this machine"
 	finds ok cuda 'nothing of CUDA in it; libraries that it loads may use it'
-	printf '#!%s -e\n' "$(type -P sh)" >script
+	python=$(python3 -c 'import sys; print(sys.executable)') # python3 of PATH may be a shim of pyenv
+	PATH=${python%/*}:$PATH
+	python=$(type -P python3)
+	printf '#!%s\n' "$python" >script
 	chmod +x script
 	checked 0 ./script
-	finds ok script "./script is a script for $(type -P sh)"
-	finds ok command "$(type -P sh) is a program"
-	printf '#! /usr/bin/env -S A=b  sh -e\n' >enved
+	finds ok script "./script is a script for $python"
+	finds ok command "$python is a program for this machine"
+	printf '#! /usr/bin/env -S A=b  python3 -u\n' >enved
 	chmod +x enved
 	checked 0 ./enved
-	finds ok script "./enved is a script for $(type -P sh)"
+	finds ok script "./enved is a script for $python"
+	finds ok command "$python is a program for this machine"
+}
+
+# judged STATUS COMMAND...: the lines of doctor about the command, and the result, unwrapped; blanks as one
+judged() {
+	local status=0
+	"$TOOL" doctor --width=400 --timeout=1h -- "${@:2}" >out 2>err || status=$?
+	[ "$status" -eq "$1" ] || { echo "exit $status, not $1: ${*:2}"; cat out err; return 1; }
+	sed -n '/^[a-z]*  *\(script\|rights\|command\|cuda\|run path\) /p; $p' out | tr -s ' '
+}
+
+# shell_script FILE LINE...: a script of bash, found by env
+shell_script() {
+	printf '%s\n' '#!/usr/bin/env bash' "${@:2}" >"$1"
+	chmod +x "$1"
+}
+
+@test "doctor: a shim of pyenv or asdf is a shell script, and a command asks for the program behind it" {
+	bash=$(type -P bash)
+	mkdir shims
+	shell_script shims/python3 'set -e' '[ -n "$PYENV_DEBUG" ] && set -x' '' 'program="${0##*/}"' '' \
+		'export PYENV_ROOT="/root/.pyenv"' 'exec "/root/.pyenv/libexec/pyenv" exec "$program" "$@"'
+	PATH=$PWD/shims:$PATH judged 0 python3 train.py >text
+	diff -u - <(grep -v '^result' text) <<-END
+	ok script $PWD/shims/python3 is a script for $bash.
+	warn command $PWD/shims/python3 is a shell script; the program that it starts decides, and was not checked. Ask for that program: gpumemstat doctor -- "\$(pyenv which python3)"
+	END
+	grep -qE '^result It works here, with [12] restrictions?\.$' text
+	shell_script shims/python3 '# asdf-plugin: python 3.12.1' \
+		"exec /opt/asdf/bin/asdf exec \"python3\" \"\$@\" # asdf_allow: ' asdf '"
+	judged 0 shims/python3 train.py | grep -q '\. Ask for that program: gpumemstat doctor -- "$(asdf which python3)"$'
+	# A Python script whose interpreter is a shim.
+	shell_script shims/python3 'exec "/root/.pyenv/libexec/pyenv" exec "$program" "$@"'
+	printf '#!/usr/bin/env python3\n' >train
+	chmod +x train
+	PATH=$PWD/shims:$PATH judged 0 ./train >text
+	diff -u - <(grep -v '^result' text) <<-END
+	ok script ./train is a script for $PWD/shims/python3.
+	ok script $PWD/shims/python3 is a script for $bash.
+	warn command $PWD/shims/python3 is a shell script; the program that it starts decides, and was not checked. Ask for that program: gpumemstat doctor -- "\$(pyenv which python3)"
+	END
+	# The printed command has no name that needs quotes.
+	cp shims/python3 'shims/a;b'
+	judged 0 'shims/a;b' | grep -q 'and was not checked\. Ask for that program by its path\.$'
+}
+
+@test "doctor: a shell, or a script of one, is not the program that decides" {
+	for first in "$(type -P sh) -e" "$(type -P bash)" '/usr/bin/env sh' '/usr/bin/env -S A=b  sh -e' ' /usr/bin/env bash'; do
+		printf '#!%s\ncd data\npython3 train.py\n' "$first" >script
+		chmod +x script
+		judged 0 ./script >text
+		diff -u - <(grep -v '^result' text) <<-END
+		ok script ./script is a script for $(type -P "$(grep -ow -e sh -e bash <<<"$first")").
+		warn command ./script is a shell script; the program that it starts decides, and was not checked. Ask for that program by its path.
+		END
+	done
+	judged 0 bash train.sh >text
+	diff -u - <(grep -v '^result' text) <<-END
+	warn command $(type -P bash) is a shell; the program that it starts decides, and was not checked. Ask for that program by its path.
+	END
+	GPUMEM_PROGRAM='python*' checked 0 ./script # the name of the shell does not count
+	# The interpreter of a script must be able to load the library, a shell's, too.
+	printf '%s\n' 'int main(void) { return 0; }' >p.c
+	cc -Wl,--dynamic-linker=/lib/ld-musl-x86_64.so.1 -o sh p.c
+	printf '#!%s\n' "$PWD/sh" >script
+	checked 1 ./script
+	finds fail command "$PWD/sh is loaded by /lib/ld-musl-x86_64.so.1, which is not glibc's"
+}
+
+@test "doctor: a shell script that hands itself to Python is a script of Python" {
+	python=$(python3 -c 'import sys; print(sys.executable)')
+	PATH=${python%/*}:$PATH
+	python=$(type -P python3)
+	mkdir 'a b'
+	ln -s "$python" 'a b/python3'
+	taken() { # taken LINE PROGRAM: a script with this line is one of PROGRAM
+		shell_script script '# made by pip' "$1" "' '''" 'import sys'
+		judged 0 ./script >text
+		grep -qxF "ok script ./script is a script for $2." text && grep -qxF "ok command $2 is a program for this machine." text
+	}
+	taken "'''exec' $python \"\$0\" \"\$@\"" "$python"
+	taken "'''exec' \"$PWD/a b/python3\" \"\$0\" \"\$@\"" "$PWD/a b/python3"
+	taken "''''exec python3 -u -- \"\$0\" \"\$@\" # '''" "$python"
+	shell_script script 'exec "$PYTHON" "$0" "$@"'
+	judged 0 ./script | grep -q '^warn command ./script is a shell script; '
+	shell_script script "'''exec' /no/python \"\$0\""
+	checked 1 ./script
+	finds fail command './script is a script for /no/python, which was not found' 'Install it.'
 }
 
 @test "doctor: the CUDA libraries that a program needs" {

@@ -12,11 +12,18 @@
 #include <unistd.h>
 
 #include "tools/doctor/doctor.h"
+#include "tools/doctor/script.h"
 #include "tools/launch/elf.h"
 #include "tools/launch/preload.h"
 
 enum { SCRIPTS_MOST = 4 };
 static const char name[] = "command";
+
+/* The script whose interpreter is checked. */
+struct caller {
+	const char *path, *manager;
+	unsigned depth; /* of scripts */
+};
 
 /* The folder of a file, for $ORIGIN. */
 static void file_folder(const char *path, char *out, size_t n)
@@ -102,7 +109,34 @@ static bool loader_is_glibc(const char *interpreter)
 	return strncmp(slash ? slash + 1 : interpreter, "ld-linux", 8) == 0;
 }
 
-static void program_check(struct gm_doctor *doctor, const struct gm_elf *elf, const char *path)
+static void name_check(struct gm_doctor *doctor, const char *path)
+{
+	const char *pattern = getenv("GPUMEM_PROGRAM");
+	char *whole = realpath(path, NULL);
+	const char *slash = whole ? strrchr(whole, '/') : NULL;
+	if (pattern && *pattern && slash && fnmatch(pattern, slash + 1, 0) != 0)
+		gm_doctor_say(doctor, name, GM_DOCTOR_FAIL, "Unset GPUMEM_PROGRAM, or change it.",
+			      "GPUMEM_PROGRAM=%.200s leaves %.200s alone", pattern, slash + 1);
+	free(whole);
+}
+
+/* A shell starts the program that decides; `caller` is NULL if the command itself is a shell. */
+static void shell_say(struct gm_doctor *doctor, const char *path, const struct caller *caller)
+{
+	char remedy[256] = "Ask for that program by its path.";
+	const char *file = caller ? caller->path : path, *slash = strrchr(file, '/');
+	const char *asked = slash ? slash + 1 : file;
+	if (caller && *caller->manager && gm_script_name_is_plain(asked))
+		snprintf(remedy, sizeof remedy,
+			 "Ask for that program: gpumemstat doctor -- \"$(%s which %.64s)\"",
+			 caller->manager, asked);
+	gm_doctor_say(doctor, name, GM_DOCTOR_WARN, remedy,
+		      "%.400s is a %s; the program that it starts decides, and was not checked",
+		      file, caller ? "shell script" : "shell");
+}
+
+static void program_check(struct gm_doctor *doctor, const struct gm_elf *elf, const char *path,
+			  const struct caller *caller)
 {
 	if (elf->bits == 32)
 		gm_doctor_say(doctor, name, GM_DOCTOR_FAIL, "Run a 64-bit one.",
@@ -125,7 +159,10 @@ static void program_check(struct gm_doctor *doctor, const struct gm_elf *elf, co
 		gm_doctor_say(doctor, name, GM_DOCTOR_FAIL, "Install that C library.",
 			      "%.400s is loaded by %.200s, which is not there", path,
 			      elf->interpreter);
+	else if (gm_script_is_shell(path))
+		shell_say(doctor, path, caller);
 	else {
+		name_check(doctor, path);
 		gm_doctor_say(doctor, name, GM_DOCTOR_OK, "",
 			      "%.400s is a program for this machine", path);
 		cuda_check(doctor, elf);
@@ -133,43 +170,11 @@ static void program_check(struct gm_doctor *doctor, const struct gm_elf *elf, co
 	}
 }
 
-static void name_check(struct gm_doctor *doctor, const char *path)
-{
-	const char *pattern = getenv("GPUMEM_PROGRAM");
-	char *whole = realpath(path, NULL);
-	const char *slash = whole ? strrchr(whole, '/') : NULL;
-	if (pattern && *pattern && slash && fnmatch(pattern, slash + 1, 0) != 0)
-		gm_doctor_say(doctor, name, GM_DOCTOR_FAIL, "Unset GPUMEM_PROGRAM, or change it.",
-			      "GPUMEM_PROGRAM=%.200s leaves %.200s alone", pattern, slash + 1);
-	free(whole);
-}
-
-/* The interpreter in the first line of a script, in place; behind env(1), the program that env
- * searches. NULL: no script. */
-static char *script_interpreter(char *head)
-{
-	char *word, *rest = head + 2;
-	if (head[0] != '#' || head[1] != '!')
-		return NULL;
-	rest[strcspn(rest, "\n")] = '\0';
-	char *first = NULL;
-	while ((word = strsep(&rest, " \t"))) {
-		if (!*word)
-			continue;
-		const char *slash = strrchr(word, '/');
-		if (first && *word != '-' && !strchr(word, '='))
-			return word;
-		if (!first && strcmp(slash ? slash + 1 : word, "env") != 0)
-			return word;
-		first = word;
-	}
-	return first;
-}
-
-static void file_check(struct gm_doctor *doctor, const char *path, unsigned depth)
+static void file_check(struct gm_doctor *doctor, const char *path, const struct caller *caller)
 {
 	char head[4096], next[PATH_MAX];
 	struct gm_elf elf;
+	struct gm_script script;
 	struct stat st;
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 	ssize_t n = fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode)
@@ -186,23 +191,20 @@ static void file_check(struct gm_doctor *doctor, const char *path, unsigned dept
 			gm_doctor_say(doctor, "rights", GM_DOCTOR_FAIL,
 				      "Run a copy without these rights.",
 				      "%.400s: %s, so the loader ignores LD_PRELOAD", path, rights);
-		name_check(doctor, path);
-		program_check(doctor, &elf, path);
+		program_check(doctor, &elf, path, caller);
 		gm_elf_free(&elf);
+	} else if (!gm_script_read(head, &script) || (caller && caller->depth >= SCRIPTS_MOST)) {
+		gm_doctor_say(doctor, name, GM_DOCTOR_FAIL, "",
+			      "%.400s is neither a program nor a script", path);
+	} else if (!gm_preload_resolve(script.interpreter, next, sizeof next)) {
+		gm_doctor_say(doctor, name, GM_DOCTOR_FAIL, "Install it.",
+			      "%.400s is a script for %.200s, which was not found", path,
+			      script.interpreter);
 	} else {
-		const char *program = script_interpreter(head);
-		if (!program || depth >= SCRIPTS_MOST)
-			gm_doctor_say(doctor, name, GM_DOCTOR_FAIL, "",
-				      "%.400s is neither a program nor a script", path);
-		else if (!gm_preload_resolve(program, next, sizeof next))
-			gm_doctor_say(doctor, name, GM_DOCTOR_FAIL, "Install it.",
-				      "%.400s is a script for %.200s, which was not found", path,
-				      program);
-		else {
-			gm_doctor_say(doctor, "script", GM_DOCTOR_OK, "",
-				      "%.400s is a script for %.200s", path, next);
-			file_check(doctor, next, depth + 1);
-		}
+		const struct caller self = {path, script.manager, caller ? caller->depth + 1 : 1};
+		gm_doctor_say(doctor, "script", GM_DOCTOR_OK, "", "%.400s is a script for %.200s",
+			      path, next);
+		file_check(doctor, next, &self);
 	}
 	if (fd >= 0)
 		close(fd);
@@ -212,7 +214,7 @@ void gm_doctor_command(struct gm_doctor *doctor, const char *command)
 {
 	char path[PATH_MAX];
 	if (gm_preload_resolve(command, path, sizeof path))
-		file_check(doctor, path, 0);
+		file_check(doctor, path, NULL);
 	else if (strchr(command, '/'))
 		gm_doctor_say(doctor, name, GM_DOCTOR_FAIL, "", "%.400s: %s", command,
 			      strerror(access(command, F_OK) == 0 ? EACCES : ENOENT));
