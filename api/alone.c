@@ -147,21 +147,6 @@ static CUresult alone_free(CUdeviceptr address, int ordinal, CUstream stream, bo
 	return gm_visit_free(&visits, address, ordinal, stream, known);
 }
 
-/* CUDA_ERROR_INVALID_VALUE: the block is in no pool of ours. */
-static CUresult alone_record(CUdeviceptr address, CUstream stream)
-{
-	for (int i = 0; i < n_devices; i++)
-		if (device_streams((unsigned)i) &&
-		    gm_pool_reserves(atomic_load(&devices[i].pool), address))
-			return gm_visit_record(&visits, address, i, stream);
-	return CUDA_ERROR_INVALID_VALUE;
-}
-
-static bool alone_captures(CUstream stream)
-{
-	return gm_visit_captures(&driver, stream);
-}
-
 static uint64_t alone_trim(void)
 {
 	uint64_t given = 0;
@@ -256,8 +241,6 @@ const struct gm_core *gm_core_alone(void *(*lookup)(void *arg, const char *symbo
 	static const struct gm_core alone = {
 		.alloc = alone_alloc,
 		.free = alone_free,
-		.record = alone_record,
-		.captures = alone_captures,
 		.trim = alone_trim,
 		.stats = alone_stats,
 		.mark = alone_mark,

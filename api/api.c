@@ -9,7 +9,6 @@
 
 #include <dlfcn.h>
 #include <pthread.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "base/msg.h"
@@ -75,94 +74,25 @@ int gpumem_mark(const char *text)
 
 /* --- memory --- */
 
-static void *block_alloc(size_t size, int device, CUstream stream, bool known)
+void *gpumem_cupy_malloc(void *stream, size_t size, int device)
 {
 	CUdeviceptr block;
 	if (!size || !core_get() ||
-	    core->alloc(size, device, stream, known, &block) != CUDA_SUCCESS)
+	    core->alloc(size, device, stream, stream != NULL, &block) != CUDA_SUCCESS)
 		return NULL;
 	return (void *)block;
 }
 
-static void block_free(void *block, int device, CUstream stream, bool known)
+void gpumem_cupy_free(void *stream, void *block, int device)
 {
 	if (!block || !core_get())
 		return;
-	CUresult result = core->free((CUdeviceptr)block, device, stream, known);
+	CUresult result = core->free((CUdeviceptr)block, device, stream, stream != NULL);
 	if (result != CUDA_SUCCESS)
 		GM_MSG_ONCE(GM_MSG_WARN, "libgpumem-core: free of %p on device %d: error %d%s",
 			    block, device, (int)result,
 			    result == CUDA_ERROR_INVALID_VALUE ? ": no block of it is in use there"
 							       : "");
-}
-
-/*
- * PyTorch does not check for NULL, but turns a C++ exception of its allocator into one of Python.
- * So if PyTorch is loaded (libc10), throw std::runtime_error, by the function of libstdc++ for
- * callers that were compiled without exceptions. Returns if PyTorch is not loaded.
- */
-static void torch_throw(const char *text)
-{
-	void *torch = dlopen("libc10.so", RTLD_LAZY | RTLD_NOLOAD);
-	void *cxx = torch ? dlopen("libstdc++.so.6", RTLD_LAZY | RTLD_NOLOAD) : NULL;
-	void (*throw)(const char *text) =
-		cxx ? (void (*)(const char *))dlsym(cxx, "_ZSt21__throw_runtime_errorPKc") : NULL;
-	if (torch)
-		dlclose(torch); /* PyTorch keeps it loaded */
-	if (cxx)
-		dlclose(cxx);
-	if (throw)
-		throw(text);
-}
-
-void *gpumem_torch_alloc(ssize_t size, int device, struct CUstream_st *stream)
-{
-	char text[256];
-	if (size <= 0)
-		return NULL;
-	bool captured = core_get() && core->captures(stream);
-	void *block = captured ? NULL : block_alloc((size_t)size, device, stream, true);
-	if (block)
-		return block;
-	if (captured)
-		snprintf(text, sizeof text,
-			 "gpumem_torch_alloc: %zd bytes in a stream capture: a CUDA graph would "
-			 "keep the memory, and this allocator would hand it out again",
-			 size);
-	else
-		snprintf(text, sizeof text,
-			 "CUDA out of memory: gpumem_torch_alloc has no %zd bytes on device %d",
-			 size, device);
-	torch_throw(text);
-	return NULL;
-}
-
-void gpumem_torch_record_stream(void *block, struct CUstream_st *stream)
-{
-	if (!block || !core_get())
-		return;
-	CUresult result = core->record((CUdeviceptr)block, stream);
-	if (result != CUDA_SUCCESS)
-		GM_MSG_ONCE(GM_MSG_WARN, "libgpumem-core: record_stream of %p: error %d%s", block,
-			    (int)result,
-			    result == CUDA_ERROR_INVALID_VALUE ? ": no block of it is in use there"
-							       : "");
-}
-
-void gpumem_torch_free(void *block, ssize_t size, int device, struct CUstream_st *stream)
-{
-	(void)size;
-	block_free(block, device, stream, true);
-}
-
-void *gpumem_cupy_malloc(void *stream, size_t size, int device)
-{
-	return block_alloc(size, device, stream, stream != NULL);
-}
-
-void gpumem_cupy_free(void *stream, void *block, int device)
-{
-	block_free(block, device, stream, stream != NULL);
 }
 
 /* --- heaps --- */

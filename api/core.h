@@ -14,15 +14,12 @@
 #include "pool/pool.h"
 
 /* Grows with every change of the table: a preload of another version is not used. */
-#define GM_CORE_VERSION 4
+#define GM_CORE_VERSION 5
 
 struct gm_core {
 	/* `known`: the block is for `stream`, else for any stream. */
 	CUresult (*alloc)(size_t size, int device, CUstream stream, bool known, CUdeviceptr *out);
 	CUresult (*free)(CUdeviceptr block, int device, CUstream stream, bool known);
-	/* The block is used on this stream, too, until its free. */
-	CUresult (*record)(CUdeviceptr block, CUstream stream);
-	bool (*captures)(CUstream stream);
 	uint64_t (*trim)(void);
 	CUresult (*stats)(int device, struct gpumem_stats *out); /* all members; `size` is unused */
 	bool (*mark)(const char *text);

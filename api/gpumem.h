@@ -17,7 +17,6 @@
 
 #include <stddef.h>
 #include <stdint.h>
-#include <sys/types.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -64,36 +63,22 @@ uint64_t gpumem_trim(void);
 int gpumem_mark(const char *text);
 
 /*
- * A block for use on `stream` (NULL: the legacy default stream) or ordered after it. 512-byte
- * aligned. NULL: the size is 0, or memory is lacking even after all idle memory was returned to the
- * driver, or `stream` is in a capture. Memory freed on the same stream is reused at once.
+ * A block for use on `stream`, or ordered after it: a cudaStream_t; (void *)1: the legacy default
+ * stream, 2: the thread's. 512-byte aligned. Memory freed on the same stream is reused at once.
+ * With `stream` NULL the block is for any stream. Returns NULL if the size is 0, or memory is
+ * lacking even after all idle memory was returned to the driver.
  *
- * The signatures are those of torch.cuda.memory.CUDAPluggableAllocator. If PyTorch is loaded,
- * std::runtime_error is thrown in place of NULL. PyTorch needs gpumem_torch_record_stream, too:
- * gpumem(3) has the lines.
- */
-void *gpumem_torch_alloc(ssize_t size, int device, struct CUstream_st *stream);
-
-/*
- * The block is used on `stream`, too, which exists until the block is freed. The block is reused
- * only after the work that is queued on `stream` at its free. For PyTorch's set_record_stream_fn.
- * NULL does nothing; a block that is not in use is reported like an invalid free.
- */
-void gpumem_torch_record_stream(void *block, struct CUstream_st *stream);
-
-/*
- * Free a block that is used only by work queued earlier on `stream`, and on recorded streams. Never
- * waits if the driver has cuStreamGetId (12.0). NULL does nothing. `size` is ignored. An invalid
- * free does nothing; the first one is reported on standard error.
- */
-void gpumem_torch_free(void *block, ssize_t size, int device, struct CUstream_st *stream);
-
-/*
- * The same with the signatures of cupy.cuda.CFunctionAllocator(param, malloc, free, owner).
- * `stream` is its `param`: the allocator's stream (1: the legacy default stream, 2: the thread's).
- * NULL: memory for any stream; its free waits for the work of its context, like cudaFree.
+ * The signatures are those of cupy.cuda.CFunctionAllocator(param, malloc, free, owner). gpumem(3)
+ * has an allocator for PyTorch in terms of these functions.
  */
 void *gpumem_cupy_malloc(void *stream, size_t size, int device);
+
+/*
+ * Free a block that is used only by work queued earlier on `stream`. Never waits if the driver has
+ * cuStreamGetId (12.0). With `stream` NULL it waits for the work of its context, like cudaFree. A
+ * block of NULL does nothing. An invalid free does nothing; the first one is reported on standard
+ * error.
+ */
 void gpumem_cupy_free(void *stream, void *block, int device);
 
 /*

@@ -111,27 +111,6 @@ static CUresult core_free(CUdeviceptr address, int ordinal, CUstream stream, boo
 	return result;
 }
 
-static CUresult core_record(CUdeviceptr address, CUstream stream)
-{
-	struct gm_block block;
-	struct gm_pool *pool = gm_shim_pool_at(address);
-	if (!pool || !gm_pool_find(pool, address, &block) || !gm_shim_enter())
-		return CUDA_ERROR_INVALID_VALUE;
-	CUresult result = gm_visit_record(&visits, address, (int)block.ordinal, stream);
-	gm_fence_suspect(result);
-	gm_shim_leave();
-	return result;
-}
-
-static bool core_captures(CUstream stream)
-{
-	if (!gm_shim_enter())
-		return false;
-	bool captures = gm_visit_captures(&gm_shim_driver, stream);
-	gm_shim_leave();
-	return captures;
-}
-
 static uint64_t core_trim(void)
 {
 	uint64_t given = 0;
@@ -322,8 +301,6 @@ __attribute__((visibility("default"))) const struct gm_core *gm_preload_core(uns
 	static const struct gm_core core = {
 		.alloc = core_alloc,
 		.free = core_free,
-		.record = core_record,
-		.captures = core_captures,
 		.trim = core_trim,
 		.stats = core_stats,
 		.mark = core_mark,

@@ -199,7 +199,6 @@ bool gm_cuts_show(struct gm_cuts *parts, struct gm_cut *part)
 void gm_cuts_end(struct gm_cuts *parts, struct gm_cut *part)
 {
 	gm_cuts_leave(parts, part->mark);
-	gm_array_free(&part->users);
 	free(part->root);
 	free(part);
 }
@@ -213,7 +212,6 @@ void gm_cuts_forget(struct gm_cuts *parts, struct gm_root *root)
 			gm_cuts_unkeep(parts, part);
 		gm_cuts_leave(parts, part->mark);
 		HASH_DEL(parts->table, part);
-		gm_array_free(&part->users);
 		free(part);
 	}
 	free(root);

@@ -12,7 +12,6 @@
 #ifndef GM_CORE_CUT_H
 #define GM_CORE_CUT_H
 
-#include "base/array.h"
 #include "base/hash.h"
 #include "context/context.h"
 #include "core/mark.h"
@@ -27,12 +26,6 @@ struct gm_root {
 	unsigned parts, kept; /* number of parts; of kept ones */
 };
 
-/* A stream that uses a part beside its own. */
-struct gm_user {
-	CUstream stream;
-	uint64_t number;
-};
-
 struct gm_cut {
 	struct gm_root *root;
 	CUdeviceptr at;
@@ -40,7 +33,6 @@ struct gm_cut {
 	bool kept;
 	uint64_t number;      /* kept: of the stream that may use it at once; 0: of none */
 	struct gm_mark *mark; /* kept: may be NULL */
-	GM_ARRAY(struct gm_user) users; /* in use */
 	struct gm_cut *before, *behind; /* in the root */
 	struct gm_cut *older, *newer;	/* kept */
 	struct gm_cut *prev, *next;	/* kept: in its bin */

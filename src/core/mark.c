@@ -3,9 +3,9 @@
 
 #include <stdlib.h>
 
-struct gm_mark *gm_mark_new(struct gm_context *context, unsigned most)
+struct gm_mark *gm_mark_new(struct gm_context *context)
 {
-	struct gm_mark *mark = calloc(1, sizeof *mark + most * sizeof mark->event[0]);
+	struct gm_mark *mark = calloc(1, sizeof *mark);
 	if (!mark)
 		return NULL;
 	mark->context = context;
@@ -16,25 +16,23 @@ struct gm_mark *gm_mark_new(struct gm_context *context, unsigned most)
 bool gm_mark_record(struct gm_mark *mark, const struct gm_driver *driver, CUstream stream)
 {
 	CUstreamCaptureStatus status;
-	CUevent *event = &mark->event[mark->n];
+	CUevent event;
 	if (driver->cuStreamIsCapturing(stream, &status) != CUDA_SUCCESS ||
 	    status != CU_STREAM_CAPTURE_STATUS_NONE)
 		return false;
-	if (driver->cuEventCreate(event, CU_EVENT_DISABLE_TIMING) != CUDA_SUCCESS)
+	if (driver->cuEventCreate(&event, CU_EVENT_DISABLE_TIMING) != CUDA_SUCCESS)
 		return false;
-	mark->n++;
-	return driver->cuEventRecord(*event, stream) == CUDA_SUCCESS;
+	mark->event = event;
+	return driver->cuEventRecord(event, stream) == CUDA_SUCCESS;
 }
 
 CUresult gm_mark_call(const struct gm_mark *mark, CUresult (*call)(CUevent event))
 {
-	CUresult result = CUDA_SUCCESS;
-	if (mark->n == 0)
+	if (!mark->event)
 		return CUDA_SUCCESS;
 	if (!gm_context_enter(mark->context))
 		return CUDA_ERROR_NOT_READY;
-	for (unsigned i = 0; i < mark->n && result == CUDA_SUCCESS; i++)
-		result = call(mark->event[i]);
+	CUresult result = call(mark->event);
 	gm_context_leave(mark->context);
 	return result;
 }

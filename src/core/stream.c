@@ -71,7 +71,7 @@ static void streams_release(struct gm_streams *s)
 	gm_marks_drop(dead, s->config.driver);
 }
 
-/* Query the events of a mark. The lock is released meanwhile: the caller searches anew. */
+/* Query the event of a mark. The lock is released meanwhile: the caller searches anew. */
 static void mark_ask(struct gm_streams *s, struct gm_mark *mark, struct gm_asked *asked)
 {
 	gm_lock_assert_held(GM_LOCK_RANK_TABLE);
@@ -114,8 +114,8 @@ static CUresult block_wait_and_free(struct gm_streams *s, const struct gm_block 
 	CUresult result = CUDA_SUCCESS;
 	if (!block_is_live(s, block))
 		return CUDA_SUCCESS;
-	for (unsigned i = 0; mark && !passed && i < mark->n && result == CUDA_SUCCESS; i++)
-		result = s->config.driver->cuEventSynchronize(mark->event[i]);
+	if (mark && !passed)
+		result = s->config.driver->cuEventSynchronize(mark->event);
 	return result == CUDA_SUCCESS ? block_free(s, block, mark != NULL) : result;
 }
 
@@ -439,7 +439,7 @@ static void mark_finish(struct gm_streams *s, struct gm_mark *mark, bool recorde
 static void stream_mark(struct gm_streams *s, struct gm_context *context, CUstream stream,
 			uint64_t number)
 {
-	struct gm_mark *mark = gm_mark_new(context, 1);
+	struct gm_mark *mark = gm_mark_new(context);
 	if (!mark)
 		return;
 	gm_lock_take(&s->lock);
@@ -449,49 +449,19 @@ static void stream_mark(struct gm_streams *s, struct gm_context *context, CUstre
 	mark_finish(s, mark, recorded);
 }
 
-/* Take the users of the part, except stream `number`, from it; the caller frees the list. */
-static unsigned part_users(struct gm_cut *part, uint64_t number, struct gm_user **users)
-{
-	unsigned n = 0;
-	for (unsigned i = 0; i < part->users.n; i++)
-		if (!number || part->users.at[i].number != number)
-			part->users.at[n++] = part->users.at[i];
-	*users = part->users.at;
-	memset(&part->users, 0, sizeof part->users);
-	return n;
-}
-
-/* A part that several streams use is kept for none until a mark behind all of them has passed. */
-static void mark_users(struct gm_streams *s, struct gm_mark *mark, CUstream stream,
-		       const struct gm_user *users, unsigned n)
-{
-	bool recorded = gm_mark_record(mark, s->config.driver, stream);
-	for (unsigned i = 0; i < n && recorded; i++)
-		recorded = gm_mark_record(mark, s->config.driver, users[i].stream);
-	mark_finish(s, mark, recorded);
-}
-
 /* Keep a part in use; releases the lock. With number 0 the part waits for a fence of its
  * context. */
 static void part_keep(struct gm_streams *s, struct gm_cut *part, struct gm_context *context,
 		      CUstream stream, uint64_t number)
 {
-	struct gm_user *users;
-	unsigned n = part_users(part, number, &users);
-	struct gm_mark *mark = n && number ? gm_mark_new(context, n + 1) : NULL;
-	part->number = n ? 0 : number;
-	part->mark = mark;
-	if (mark)
-		mark->users++;
+	part->number = number;
+	part->mark = NULL;
 	s->used -= part->held < s->used ? part->held : s->used;
 	gm_cuts_keep(&s->parts, part);
 	gm_cuts_join(&s->parts, part);
 	gm_lock_release(&s->lock);
-	if (mark)
-		mark_users(s, mark, stream, users, n);
-	else if (number && !n)
+	if (number)
 		stream_mark(s, context, stream, number);
-	free(users);
 	gm_lock_take(&s->lock);
 	streams_shed(s);
 	streams_release(s);
@@ -536,29 +506,6 @@ CUresult gm_streams_free(struct gm_streams *s, CUdeviceptr address, struct gm_co
 		return whole_free(s, &b);
 	part_keep(s, part, context, stream, number);
 	return CUDA_SUCCESS;
-}
-
-CUresult gm_streams_record(struct gm_streams *s, CUdeviceptr address, CUstream stream,
-			   uint64_t number)
-{
-	struct gm_block b;
-	CUresult result = CUDA_ERROR_INVALID_VALUE;
-	gm_lock_take(&s->lock);
-	struct gm_cut *part = part_find(s, address);
-	if (!part && block_at(s, address, &b)) {
-		struct gm_context *owner = gm_context_find(b.context);
-		part = owner ? gm_cuts_add(&s->parts, &b, owner) : NULL;
-		result = CUDA_ERROR_OUT_OF_MEMORY;
-	}
-	if (part && !part->kept) {
-		bool known = false;
-		for (unsigned i = 0; number && i < part->users.n; i++)
-			known |= part->users.at[i].number == number;
-		known = known || gm_array_push(&part->users, (struct gm_user){stream, number});
-		result = known ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
-	}
-	streams_release(s);
-	return result;
 }
 
 /* --- ends --- */

@@ -7,7 +7,7 @@
  *                             '----> oldest, when too much is kept, or drained: to the pool
  *
  * A free never waits. Kept blocks are cut for smaller requests from 1 MiB on, and joined again
- * (cut.h). A block that several streams use is kept for none until events of all have passed.
+ * (cut.h).
  *
  * Work on one stream is in order, so reuse there needs no fence. Events are recorded for
  * GM_STREAMS_BATCH blocks or GM_STREAMS_BYTES at a time, in a free, when the caller guarantees that
@@ -64,18 +64,12 @@ CUresult gm_streams_alloc(struct gm_streams *streams, size_t size, struct gm_con
 			  uint64_t number, struct gm_block *out);
 
 /*
- * Free memory. Its only users are work queued before on `stream`, and on the streams that
- * gm_streams_record named, which still exist. With number 0 the memory goes to the pool, which
- * waits as for cudaFree. `context`, that of the stream, is current. CUDA_ERROR_INVALID_VALUE: no
- * memory in use begins at `address`.
+ * Free memory. Its only user is work queued before on `stream`. With number 0 the memory goes to
+ * the pool, which waits as for cudaFree. `context`, that of the stream, is current.
+ * CUDA_ERROR_INVALID_VALUE: no memory in use begins at `address`.
  */
 CUresult gm_streams_free(struct gm_streams *streams, CUdeviceptr address,
 			 struct gm_context *context, CUstream stream, uint64_t number);
-
-/* This stream, too, uses the memory in use at `address`: its free follows the work that is queued
- * there by then. INVALID_VALUE: as above; OUT_OF_MEMORY: no host memory. */
-CUresult gm_streams_record(struct gm_streams *streams, CUdeviceptr address, CUstream stream,
-			   uint64_t number);
 
 /* Wait for the streams and free all kept blocks, except those that cannot be freed now, as in a
  * context that is ending. Waits also for kept blocks that other threads are freeing. Returns the

@@ -52,26 +52,6 @@ CUresult gm_visit_free(const struct gm_visits *visits, CUdeviceptr address, int 
 	return result;
 }
 
-CUresult gm_visit_record(const struct gm_visits *visits, CUdeviceptr address, int ordinal,
-			 CUstream stream)
-{
-	struct gm_visit visit;
-	CUresult result = gm_visit_enter(&visit, visits, ordinal, stream);
-	if (result != CUDA_SUCCESS)
-		return result;
-	result = gm_streams_record(visit.streams, address, stream,
-				   gm_streams_number(visits->driver, stream));
-	gm_visit_leave(&visit);
-	return result;
-}
-
-bool gm_visit_captures(const struct gm_driver *driver, CUstream stream)
-{
-	CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
-	return driver->cuStreamIsCapturing(stream, &status) == CUDA_SUCCESS &&
-	       status != CU_STREAM_CAPTURE_STATUS_NONE;
-}
-
 uint64_t gm_visit_trim(struct gm_streams *streams, struct gm_pool *pool)
 {
 	if (streams)

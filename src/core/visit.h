@@ -34,13 +34,6 @@ CUresult gm_visit_alloc(const struct gm_visits *visits, size_t size, int ordinal
 CUresult gm_visit_free(const struct gm_visits *visits, CUdeviceptr address, int ordinal,
 		       CUstream stream, bool known);
 
-/* gm_streams_record in the context of the stream. */
-CUresult gm_visit_record(const struct gm_visits *visits, CUdeviceptr address, int ordinal,
-			 CUstream stream);
-
-/* Is the stream, of the caller's context, in a capture? */
-bool gm_visit_captures(const struct gm_driver *driver, CUstream stream);
-
 /* Return the idle memory of a device to the driver, kept blocks included; returns bytes. Either may
  * be NULL. Waits for the GPU. */
 uint64_t gm_visit_trim(struct gm_streams *streams, struct gm_pool *pool);

@@ -22,10 +22,8 @@ class Torch:
         import torch
         import torch.nn.functional as F
         if CORE:
-            pool = torch.cuda.memory.CUDAPluggableAllocator(CORE, "gpumem_torch_alloc", "gpumem_torch_free")
-            record = getattr(ctypes.CDLL(CORE), "gpumem_torch_record_stream", None)
-            if record is not None:
-                pool.allocator().set_record_stream_fn(address(record))
+            pool = torch.cuda.memory.CUDAPluggableAllocator(CORE, "torch_alloc", "torch_free")
+            pool.allocator().set_record_stream_fn(address(ctypes.CDLL(CORE).torch_record_stream))
             torch.cuda.memory.change_current_allocator(pool)
 
     def begin(self):

@@ -10,8 +10,8 @@ It prints "ready" after the import of its library, before it has a context. Comm
     limit BYTES  set the allocator's limit, if the allocator has one
     try SIZE     make two steps of that size; answers 1, or 0 if memory was out
 
-Environment: BENCH_ALLOCATOR, a library with gpumem_torch_* or gpumem_cupy_* as the allocator; BENCH_POOL
-(cupy): own, async or none. The shapes of a step depend only on its number, so they are the same in every
+Environment: BENCH_ALLOCATOR, a library of torch_adapter.cc, or for CuPy libgpumem-core, as the allocator;
+BENCH_POOL (cupy): own, async or none. The shapes of a step depend only on its number, so they are the same in every
 process."""
 import sys
 import time

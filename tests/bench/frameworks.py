@@ -25,6 +25,7 @@ GIB = 1 << 30
 LIMIT = 16 * GIB
 PATIENCE = 100  # seconds for an answer
 CORE = os.path.join(HERE, "libgpumem-core.so.0")
+ADAPTER = os.path.join(HERE, "torch_adapter.so")  # CORE for PyTorch
 UNCACHED = {"PYTORCH_NO_CUDA_MEMORY_CACHING": "1"}
 
 # name: (preloaded?, environment)
@@ -37,8 +38,8 @@ CONFIGURATIONS = {
     "sync": (True, dict(UNCACHED, GPUMEM_FREE="sync")),
     "defer": (True, dict(UNCACHED, GPUMEM_FREE="defer")),
     "ordered": (True, dict(UNCACHED, GPUMEM_FREE="ordered")),
-    "core": (False, {"BENCH_ALLOCATOR": CORE}),
-    "core-preloaded": (True, {"BENCH_ALLOCATOR": CORE}),
+    "core": (False, {"BENCH_ALLOCATOR": ADAPTER}),
+    "core-preloaded": (True, {"BENCH_ALLOCATOR": ADAPTER}),
 }
 CUPY = {
     "own": (False, {"BENCH_POOL": "own"}),

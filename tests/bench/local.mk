@@ -54,6 +54,8 @@ bench-bundle: all $(BENCH_EXEC)
 	test -z '$(PEERS)' || $(BENCH_SRC)/peers/build.sh '$(PEERS)' bench-bundle $(BENCH_FRESH)
 	$(MAKE) programs PROGRAMS_TO=bench-bundle
 	cp .libs/libgpumem-core.so.0 bench-bundle/
+	g++ -std=c++11 -O2 -shared -fPIC $(CUDA_CPPFLAGS) -I$(top_srcdir)/api $(GPU_SRC)/torch_adapter.cc \
+		-o bench-bundle/torch_adapter.so -L.libs -lgpumem-core -L$(CUDA_HOME)/lib64/stubs -lcuda -Wl,-rpath,'$$ORIGIN'
 	test -z '$(TRACE)' || python3 $(BENCH_SRC)/trace.py '$(TRACE)' >bench-bundle/trace.txt
 	cp $(BENCH_COPIED:%=$(BENCH_SRC)/%) bench-bundle/
 	cp $(BENCH_EXEC) .libs/libgpumem.so gpumemstat bench-bundle/

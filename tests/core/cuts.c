@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Memory that libgpumem-core keeps for streams: cut for smaller requests, merged again, bounded,
- * and of several streams. Prints results, never an address: alone and preloaded it must print the
- * same. Usage: cuts CASE...
+ * Memory that libgpumem-core keeps for streams: cut for smaller requests, merged again, bounded.
+ * Prints results, never an address: alone and preloaded it must print the same. Usage: cuts CASE...
  */
 #include "../preload/program.h"
 
@@ -13,12 +12,12 @@
 
 static CUdeviceptr take(size_t size, CUstream stream)
 {
-	return (CUdeviceptr)gpumem_torch_alloc((ssize_t)size, 0, stream);
+	return (CUdeviceptr)gpumem_cupy_malloc(stream, size, 0);
 }
 
 static void give(CUdeviceptr block, CUstream stream)
 {
-	gpumem_torch_free((void *)block, 0, 0, stream);
+	gpumem_cupy_free(stream, (void *)block, 0);
 }
 
 static void yes(const char *what, bool is)
@@ -45,12 +44,6 @@ static unsigned waits(void)
 	return gm_sim_calls("cuEventSynchronize") + gm_sim_calls("cuCtxSynchronize");
 }
 
-/* A late kernel that overwrites 1 MiB. */
-static void scribble(void *block)
-{
-	memset(block, 0xee, MIB);
-}
-
 static bool holds(CUdeviceptr block, unsigned char byte)
 {
 	static unsigned char host[MIB];
@@ -59,50 +52,6 @@ static bool holds(CUdeviceptr block, unsigned char byte)
 		if (host[i] != byte)
 			return false;
 	return true;
-}
-
-/* A block of s that t uses, too. */
-static void record(void)
-{
-	CUstream s = stream_new(), t = stream_new();
-	CUdeviceptr block = take(BIG, s);
-	gm_sim_hold(t);
-	MUST(gm_sim_launch(t, scribble, (void *)block));
-	gpumem_torch_record_stream((void *)block, t);
-	gpumem_torch_record_stream((void *)block, t);
-	unsigned before = waits();
-	give(block, s);
-	yes("the free waits", waits() != before);
-	CUdeviceptr mine = take(BIG, s), theirs = take(BIG, t);
-	yes("used again while t uses it", mine == block || theirs == block);
-	MUST(cuMemsetD8Async(mine, 0x11, BIG, s));
-	MUST(cuStreamSynchronize(s));
-	gm_sim_release(t, -1u);
-	yes("what s wrote is there", holds(mine, 0x11));
-	CUdeviceptr later = take(BIG, s);
-	yes("used again once t is through", later == block);
-	gpumem_torch_record_stream((void *)later, s);
-	gm_sim_hold(s);
-	give(later, s);
-	yes("of its own stream: at once", take(BIG, s) == later);
-	gm_sim_release(s, -1u);
-	gpumem_torch_record_stream((void *)(later + 512), s);
-}
-
-static void record_in_capture(void)
-{
-	CUstream s = stream_new(), t = stream_new();
-	CUgraph graph;
-	CUdeviceptr block = take(BIG, s);
-	MUST(cuStreamBeginCapture(t, CU_STREAM_CAPTURE_MODE_GLOBAL));
-	gpumem_torch_record_stream((void *)block, t);
-	give(block, s);
-	yes("used again, though a capture has it", take(BIG, s) == block);
-	yes("memory in a capture", take(BIG, t) != 0);
-	SAY(cuStreamEndCapture(t, &graph));
-	MUST(cuGraphDestroy(graph));
-	gpumem_trim();
-	printf("%llu blocks are left\n", (unsigned long long)stats().live_blocks);
 }
 
 static void cut(void)
@@ -222,7 +171,7 @@ static bool overlaps(const struct live *live, int n)
 	return false;
 }
 
-/* Any sizes, streams that are held now and then, and blocks of several streams. */
+/* Any sizes, and streams that are held now and then. */
 static void soak(void)
 {
 	struct live live[LIVE] = {0};
@@ -242,8 +191,6 @@ static void soak(void)
 				gm_sim_hold(stream[held]);
 		}
 		if (l->at) {
-			if (draw / 1024 % 4 == 0)
-				gpumem_torch_record_stream((void *)l->at, stream[draw / 4096 % 3]);
 			give(l->at, l->stream);
 			l->at = 0;
 			continue;
@@ -268,13 +215,8 @@ int main(int argc, char **argv)
 		const char *name;
 		void (*run)(void);
 	} cases[] = {
-		{"record", record},
-		{"record_in_capture", record_in_capture},
-		{"cut", cut},
-		{"cut_kept", cut_kept},
-		{"cut_apart", cut_apart},
-		{"bound", bound},
-		{"soak", soak},
+		{"cut", cut},	  {"cut_kept", cut_kept}, {"cut_apart", cut_apart},
+		{"bound", bound}, {"soak", soak},
 	};
 	MUST(cuInit(0));
 	use_device(0);

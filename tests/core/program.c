@@ -353,17 +353,6 @@ static void cupy(void)
 	yes("and free then", stats_of(0).live_blocks == 1);
 }
 
-static void torch(void)
-{
-	CUstream s = stream_new();
-	void *a = gpumem_torch_alloc(BIG, 0, s);
-	gpumem_torch_free(a, BIG, 0, s);
-	yes("of a stream: reused at once", a && gpumem_torch_alloc(BIG, 0, s) == a);
-	void *legacy = gpumem_torch_alloc(SMALL, 0, NULL);
-	gpumem_torch_free(legacy, SMALL, 0, NULL);
-	yes("the legacy stream by both names", (CUdeviceptr)legacy == take(SMALL, NULL));
-}
-
 static void *on_device(void *arg)
 {
 	int device = (int)(intptr_t)arg;
@@ -408,11 +397,10 @@ static void wrong(void)
 	int local;
 	CUdeviceptr a = take(SMALL, s);
 	yes("size 0", take(0, s) != 0);
-	yes("a negative size", gpumem_torch_alloc(-1, 0, s) != NULL);
 	yes("no such device", gpumem_cupy_malloc(s, 1, 64) || gpumem_cupy_malloc(s, 1, -1));
 	yes("more than fits", gpumem_cupy_malloc(s, SIZE_MAX, 0) != NULL);
 	give(0, 1, s);
-	gpumem_torch_free(&local, 1, 0, s);
+	gpumem_cupy_free(s, &local, 0);
 	give(a + 512, 1, s);
 	give(a, SMALL, s);
 	give(a, SMALL, s);
@@ -540,7 +528,6 @@ int main(int argc, char **argv)
 		{"reset_behind", reset_behind},
 		{"capture", capture},
 		{"cupy", cupy},
-		{"torch", torch},
 		{"wrong", wrong},
 		{"shared", shared},
 		{"threads", threads},

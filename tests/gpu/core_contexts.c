@@ -50,7 +50,7 @@ struct block {
 	size_t size;
 	uint32_t tag; /* value of each of its words */
 	unsigned stream;
-	enum { CUPY, CUPY_ANY, TORCH } how;
+	bool any; /* for any stream */
 };
 
 struct worker {
@@ -77,10 +77,7 @@ static uint64_t pick(struct worker *w, uint64_t below)
 
 static void *allocate(const struct worker *w, const struct block *b)
 {
-	CUstream stream = w->streams[b->stream];
-	if (b->how == TORCH)
-		return gpumem_torch_alloc((ssize_t)b->size, 0, stream);
-	return gpumem_cupy_malloc(b->how == CUPY ? stream : NULL, b->size, 0);
+	return gpumem_cupy_malloc(b->any ? NULL : w->streams[b->stream], b->size, 0);
 }
 
 static void fill(struct worker *w, struct block *b)
@@ -88,7 +85,7 @@ static void fill(struct worker *w, struct block *b)
 	b->size = ((size_t)512 << pick(w, LARGEST - 9 + 1)) - 4 * pick(w, 64);
 	b->tag = (uint32_t)pick(w, UINT32_MAX) + 1;
 	b->stream = (unsigned)pick(w, STREAMS);
-	b->how = (unsigned)pick(w, 4) % 3; /* CUPY half of the time */
+	b->any = pick(w, 4) == 0;
 	b->at = (CUdeviceptr)allocate(w, b);
 	MUST(b->at == 0);
 	MUST(cuMemsetD32Async(b->at, b->tag, b->size / 4, w->streams[b->stream]));
@@ -106,12 +103,8 @@ static void look(struct worker *w, const struct block *b)
 
 static void give(struct worker *w, struct block *b)
 {
-	CUstream stream = w->streams[b->stream];
 	look(w, b);
-	if (b->how == TORCH)
-		gpumem_torch_free((void *)b->at, (ssize_t)b->size, 0, stream);
-	else
-		gpumem_cupy_free(b->how == CUPY ? stream : NULL, (void *)b->at, 0);
+	gpumem_cupy_free(b->any ? NULL : w->streams[b->stream], (void *)b->at, 0);
 	b->at = 0;
 }
 

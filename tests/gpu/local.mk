@@ -12,7 +12,7 @@ GPU_COPIED = cycled.sh repeated.sh train.py with_cupy.py with_cupy_core.py with_
 dist_check_SCRIPTS += %D%/others.bats
 TESTS += %D%/others.bats
 EXTRA_DIST += %D%/gpu.h %D%/heap.h %D%/heap.cu $(GPU_BUILT:%=%D%/%.cu) $(GPU_WALKED:%=%D%/%.cu) $(GPU_COPIED:%=%D%/%) \
-	$(ODD_SOURCES) $(ODD_ROWS) %D%/odd.h %D%/driver.cc %D%/inkernel_jit.cc %D%/inkernel_load.cc %D%/inkernel_load.h %D%/inkernel_module.cu %D%/inkernel_restore.c %D%/kernels.cu %D%/grow.cu %D%/core_contexts.c
+	$(ODD_SOURCES) $(ODD_ROWS) %D%/odd.h %D%/driver.cc %D%/inkernel_jit.cc %D%/inkernel_load.cc %D%/inkernel_load.h %D%/inkernel_module.cu %D%/inkernel_restore.c %D%/kernels.cu %D%/grow.cu %D%/core_contexts.c %D%/torch_adapter.cc
 GPU_ARCH = sm_90
 GPU_NVCC = $(NVCC) -arch=$(GPU_ARCH) -O2 -std=c++17 --extended-lambda -Wno-deprecated-gpu-targets
 GPU_HEAP = -maxrregcount=24 -I$(top_srcdir)/src -I$(top_srcdir)
@@ -36,6 +36,8 @@ gpu-bundle: all api/gpumem_device.cuh
 		-L.libs -lgpumem-core
 	$(CC) -std=gnu11 -O2 $(CUDA_CPPFLAGS) -I$(top_srcdir)/api $(GPU_SRC)/core_contexts.c -o gpu-bundle/core_contexts \
 		-L.libs -lgpumem-core -L$(CUDA_HOME)/lib64/stubs -lcuda -ldl -lpthread
+	g++ -std=c++11 -O2 -shared -fPIC $(CUDA_CPPFLAGS) -I$(top_srcdir)/api $(GPU_SRC)/torch_adapter.cc \
+		-o gpu-bundle/torch_adapter.so -L.libs -lgpumem-core -L$(CUDA_HOME)/lib64/stubs -lcuda -Wl,-rpath,'$$ORIGIN'
 	$(GPU_NVCC) -cudart shared $(GPU_SRC)/runtime.cu -o gpu-bundle/runtime_shared -lcuda
 	$(GPU_NVCC) -default-stream per-thread $(GPU_SRC)/runtime.cu -o gpu-bundle/runtime_ptds -lcuda
 	$(GPU_NVCC) $(GPU_HEAP) $(GPU_SRC)/heap.cu -o gpu-bundle/heap

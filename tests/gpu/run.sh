@@ -154,8 +154,8 @@ torch_streams       180  1  pool  python3 with_torch_streams.py
 torch_streams_sync  180  1  pool  PYTORCH_NO_CUDA_MEMORY_CACHING=1 python3 with_torch_streams.py
 torch_streams_defer 180  1  pool  GPUMEM_FREE=defer PYTORCH_NO_CUDA_MEMORY_CACHING=1 python3 with_torch_streams.py
 torch_streams_ordered 180 1 early GPUMEM_FREE=ordered PYTORCH_NO_CUDA_MEMORY_CACHING=1 python3 with_torch_streams.py
-torch_streams_core  180  1  pool  CORE_LIBRARY=./libgpumem-core.so.0 python3 with_torch_streams.py
-torch_core          180  1  pool  CORE_LIBRARY=./libgpumem-core.so.0 python3 with_torch_core.py
+torch_streams_core  180  1  pool  TORCH_ADAPTER=./torch_adapter.so python3 with_torch_streams.py
+torch_core          180  1  pool  TORCH_ADAPTER=./torch_adapter.so python3 with_torch_core.py
 cupy_core           180  1  pool  CORE_LIBRARY=./libgpumem-core.so.0 python3 with_cupy_core.py
 core_contexts       180  1  pool  LD_LIBRARY_PATH=. ./core_contexts seconds 60
 --

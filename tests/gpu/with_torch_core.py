@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""PyTorch on libgpumem-core (CORE_LIBRARY): the same sums of bytes as with its own allocator, consistent
-statistics, contents protected by record_stream, and exceptions when memory is out or a stream is captured."""
+"""PyTorch on libgpumem-core (TORCH_ADAPTER, a library of torch_adapter.cc): the same sums of bytes as with its
+own allocator, consistent statistics, contents protected by record_stream, and exceptions when memory is out or a
+stream is captured."""
 import ctypes
 import hashlib
 import os
@@ -13,7 +14,7 @@ except Exception as why:  # no PyTorch, or no device
     print(why)
     sys.exit(77)
 
-CORE = os.environ.get("CORE_LIBRARY", "libgpumem-core.so.0")
+ADAPTER = os.environ.get("TORCH_ADAPTER", "./torch_adapter.so")
 
 
 class Stats(ctypes.Structure):
@@ -33,10 +34,10 @@ def stats(core):
     return s
 
 
-core = ctypes.CDLL(CORE)
+core = ctypes.CDLL(ADAPTER)  # finds the functions of libgpumem-core, which it needs, too
 core.gpumem_trim.restype = ctypes.c_uint64
-pool = torch.cuda.memory.CUDAPluggableAllocator(CORE, "gpumem_torch_alloc", "gpumem_torch_free")
-pool.allocator().set_record_stream_fn(ctypes.cast(core.gpumem_torch_record_stream, ctypes.c_void_p).value)
+pool = torch.cuda.memory.CUDAPluggableAllocator(ADAPTER, "torch_alloc", "torch_free")
+pool.allocator().set_record_stream_fn(ctypes.cast(core.torch_record_stream, ctypes.c_void_p).value)
 torch.cuda.memory.change_current_allocator(pool)
 
 x = torch.arange(4 << 20, device="cuda", dtype=torch.int64) * 2654435761 % 1009

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """PyTorch on four streams: tensors are made in one stream, copied to the host and read in others, and freed
 meanwhile. Each use is registered by record_stream, or the own stream waits for it. Host functions delay the
-streams. Every byte is checked. Usage: with_torch_streams.py [ITERATIONS]; with CORE_LIBRARY its memory is
-that library's."""
+streams. Every byte is checked. Usage: with_torch_streams.py [ITERATIONS]; with TORCH_ADAPTER, a library of
+torch_adapter.cc, its memory is libgpumem-core's."""
 import ctypes
 import os
 import random
@@ -22,10 +22,9 @@ def address(function):
     return ctypes.cast(function, ctypes.c_void_p).value
 
 
-def use_core(path):
-    core = ctypes.CDLL(path)
-    pool = torch.cuda.memory.CUDAPluggableAllocator(path, "gpumem_torch_alloc", "gpumem_torch_free")
-    pool.allocator().set_record_stream_fn(address(core.gpumem_torch_record_stream))
+def use_adapter(path):
+    pool = torch.cuda.memory.CUDAPluggableAllocator(path, "torch_alloc", "torch_free")
+    pool.allocator().set_record_stream_fn(address(ctypes.CDLL(path).torch_record_stream))
     torch.cuda.memory.change_current_allocator(pool)
 
 
@@ -89,8 +88,8 @@ class Work:
 
 def main():
     torch.set_num_threads(1)
-    if os.environ.get("CORE_LIBRARY"):
-        use_core(os.environ["CORE_LIBRARY"])
+    if os.environ.get("TORCH_ADAPTER"):
+        use_adapter(os.environ["TORCH_ADAPTER"])
     iterations, work = int(sys.argv[1]) if len(sys.argv) > 1 else 1000, Work()
     for value in range(1, iterations + 1):
         work.iteration(value)

@@ -81,7 +81,7 @@ if command -v mandoc >/dev/null; then
 	# A word behind a flag in one macro is rendered as a flag. The flags listed here are real ones.
 	check "no word of the manual pages is rendered as a flag" "$(for page in man/*.[1357]; do
 		mandoc -T ascii "$page" | sed 's|.\x08||g' | grep -oE '(^|[[:blank:](])-[a-z][a-z-]{3,}' | tr -d '[:blank:](' |
-			grep -vxE -e '-(lgpumem-core|std|arch)' | sed "s|^|$page: |"
+			grep -vxE -e '-(lgpumem-core|lcuda|shared|std|arch)' | sed "s|^|$page: |"
 	done)"
 	# A word of a heading that names a macro is read as the macro: "In kernels" becomes "<kernels>".
 	check "no heading of the manual pages is rendered as an include" "$(for page in man/*.[1357]; do
