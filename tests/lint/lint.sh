@@ -100,25 +100,6 @@ else
 fi
 check "README's figures are those of the kept measurements" \
 	"$(awk -f tests/lint/figures.awk tests/bench/results/*-pool.csv tests/bench/results/*-inkernel.csv tests/bench/results/*-copy.csv tests/bench/results/*-sleep/residency.csv tests/bench/results/*-fresh.csv tests/lint/figures.txt README.md 2>&1)"
-check "README's summary is the kept one" "$(
-	sed -n "/^    program  demo/,/^[^ ]/s/^    //p" README.md |
-		diff - <(sed '/^$/d' tests/workloads/demo.summary.txt) | grep -v '^[0-9]')"
-# Print each block of gpumemstat's output in README's walk that is missing in the kept file named before it.
-walked() {
-	local folder line block= file=
-	folder=$(sed -n 's|.*(`\(tests/gpu/results/[^`]*-holds\)`).*|\1|p' README.md)
-	while IFS= read -r line; do
-		case $line in
-		'    '*) block+=${block:+$'\n'}${line#    } ;;
-		*)
-			[ -z "$block" ] || [[ $block == *gpumemstat\ * ]] || [[ $(<"$folder/$file") == *"$block"* ]] || echo "$file: $block"
-			block=
-			[[ $line =~ \`([a-z]+\.live\.txt)\` ]] && file=${BASH_REMATCH[1]}
-			;;
-		esac
-	done < <(sed -n '/^## Who holds the memory/,/^## In/p' README.md)
-}
-check "README's walk to the source line is from the kept files that it names" "$(walked)"
 check "nothing promises that no memory is lost to fragmentation" \
 	"$(grep -rniE '(never|no memory|nothing) lost to fragmentation' README.md NEWS doc man api)"
 check "NEWS begins with the release" \
