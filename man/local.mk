@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 dist_man_MANS += man/gpumem.3
 dist_man_MANS += man/gpumem.7
+dist_man_MANS += man/gpumem-knobs.7
+dist_man_MANS += man/gpumem-programs.7
+dist_man_MANS += man/gpumem-sleep.7
 dist_man_MANS += man/gpumem_device.3
 dist_man_MANS += man/gpumem-log.5
 dist_man_MANS += man/gpumem.conf.5

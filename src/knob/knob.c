@@ -80,7 +80,7 @@ char *gm_knob_unknown(const char *name, char *out, size_t n)
 	if (nearest)
 		snprintf(out, n, " is not a knob; did you mean %s?", nearest);
 	else
-		snprintf(out, n, " is not a knob; see gpumem(7)");
+		snprintf(out, n, " is not a knob; see gpumem-knobs(7)");
 	return out;
 }
 

@@ -80,7 +80,7 @@ newest() {
 @test "the bundle has README's files, and no path of the build folder" {
 	unpack .
 	for file in bin/gpumemstat lib/libgpumem.so lib/libgpumem-core.so.0 lib/pkgconfig/gpumem.pc include/gpumem.h \
-		share/man/man1/gpumemstat.1 share/man/man7/gpumem.7 share/doc/gpumem/README.md share/doc/gpumem/NEWS \
+		share/man/man1/gpumemstat.1 share/man/man7/gpumem{,-knobs,-programs,-sleep}.7 share/doc/gpumem/README.md share/doc/gpumem/NEWS \
 		share/doc/gpumem/LICENSE share/bash-completion/completions/gpumemstat share/zsh/site-functions/_gpumemstat \
 		share/fish/vendor_completions.d/gpumemstat.fish; do
 		[ -s "$NAME/$file" ] || { echo "no $file"; return 1; }

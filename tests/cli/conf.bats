@@ -68,7 +68,7 @@ source_of() {
 	conf 'GPUMEM_LOG=off' 'GPUMEM_MODE=fast' 'GPUMEM_LIMIT 20G' '=1'
 	unharmed "gpumem: $GPUMEM_TEST_CONF:2: GPUMEM_MODE=fast: expected one of pool, trace; the line is ignored
 gpumem: $GPUMEM_TEST_CONF:3: GPUMEM_LIMIT 20G: expected NAME=VALUE; the line is ignored
-gpumem: $GPUMEM_TEST_CONF:4:  is not a knob; see gpumem(7); the line is ignored"
+gpumem: $GPUMEM_TEST_CONF:4:  is not a knob; see gpumem-knobs(7); the line is ignored"
 	[ "$(source_of GPUMEM_MODE 2>/dev/null)" = 'pool default, refused' ]
 	conf 'GPUMEM_MODES=pool' 'GPUMEM_LOG=off' $'GPUMEM_MODE=\e[31m' "GPUMEM_LIMIT=$LONG"
 	unharmed "gpumem: $GPUMEM_TEST_CONF:1: GPUMEM_MODES is not a knob; did you mean GPUMEM_MODE?; the line is ignored

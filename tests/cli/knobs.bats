@@ -96,10 +96,10 @@ Try 'gpumemstat run --help'" run -e "$name=1" true
 		unharmed "gpumem: ${name}X is not a knob; did you mean $name?" GPUMEM_LOG=off ${name}X=1
 		unharmed "gpumem: ${name/_/__} is not a knob; did you mean $name?" GPUMEM_LOG=off ${name/_/__}=1
 	done < <(knobs)
-	unharmed 'gpumem: GPUMEM_ is not a knob; see gpumem(7)' GPUMEM_LOG=off GPUMEM_=1
-	unharmed 'gpumem: GPUMEM_\x1b[31m\n is not a knob; see gpumem(7)' GPUMEM_LOG=off $'GPUMEM_\e[31m\n=1'
-	unharmed 'gpumem: GPUMEM_\xff\xfe_PIGMENT is not a knob; see gpumem(7)' GPUMEM_LOG=off $'GPUMEM_\xff\xfe_PIGMENT=1'
-	unharmed "gpumem: GPUMEM_${LONG:0:393}... is not a knob; see gpumem(7)" GPUMEM_LOG=off GPUMEM_$LONG=1
+	unharmed 'gpumem: GPUMEM_ is not a knob; see gpumem-knobs(7)' GPUMEM_LOG=off GPUMEM_=1
+	unharmed 'gpumem: GPUMEM_\x1b[31m\n is not a knob; see gpumem-knobs(7)' GPUMEM_LOG=off $'GPUMEM_\e[31m\n=1'
+	unharmed 'gpumem: GPUMEM_\xff\xfe_PIGMENT is not a knob; see gpumem-knobs(7)' GPUMEM_LOG=off $'GPUMEM_\xff\xfe_PIGMENT=1'
+	unharmed "gpumem: GPUMEM_${LONG:0:393}... is not a knob; see gpumem-knobs(7)" GPUMEM_LOG=off GPUMEM_$LONG=1
 	# Names without the prefix.
 	unharmed '' GPUMEM_LOG=off gpumem_mode=1 GPUMEMORY=1 GPUMEM=1 XGPUMEM_MODE=1
 }

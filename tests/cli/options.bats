@@ -82,7 +82,7 @@ Try 'gpumemstat ${1:+$1 }--help'" "${@:3}"
 		try $command '-e GPUMEM_MODE=fast: expected one of pool, trace' $command -e GPUMEM_MODE=fast true
 		try $command '-e GPUMEM_LIMITS=1G: GPUMEM_LIMITS is not a knob; did you mean GPUMEM_LIMIT?' \
 			$command -e GPUMEM_LIMITS=1G true
-		try $command '-e PATH=/: PATH is not a knob; see gpumem(7)' $command -e PATH=/ true
+		try $command '-e PATH=/: PATH is not a knob; see gpumem-knobs(7)' $command -e PATH=/ true
 	done
 }
 

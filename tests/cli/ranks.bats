@@ -3,7 +3,7 @@
 # Logs of many processes: ranks, jobs, names, and one summary of them.
 source "$BATS_TEST_DIRNAME/cli.bash"
 TABLE=$BATS_TEST_DIRNAME/../../src/log/ranks.def
-MANUAL=$BATS_TEST_DIRNAME/../../man/gpumem.7
+MANUAL=$BATS_TEST_DIRNAME/../../man/gpumem-knobs.7
 
 variables() { # variables RANK|JOB: NAME ALSO NONE, one a line, "-" for none
 	sed -n 's/^GM_'$1'(\([A-Za-z0-9_]*\), *"\([^"]*\)"\(, *"\([^"]*\)"\)\?).*/\1 \2;\4;/p' "$TABLE" |

@@ -41,7 +41,7 @@ WRONG = {
         ("expected one of pool, trace",
          ["GPUMEM_MODE=", "GPUMEM_MODE=fast", "GPUMEM_MODE=po\nol", "GPUMEM_MODE=\udcff"]),
         ("GPUMEM_LIMITS is not a knob; did you mean GPUMEM_LIMIT?", ["GPUMEM_LIMITS=1G"]),
-        ("PATH is not a knob; see gpumem(7)", ["PATH=/"]),
+        ("PATH is not a knob; see gpumem-knobs(7)", ["PATH=/"]),
         ("expected at most 4095 bytes", ["GPUMEM_PROGRAM=" + "x" * 4096]),
     ],
     "OUTPUT": [

@@ -6,7 +6,7 @@
  *
  *   graph all       by cudaGraphExecUpdate, by the setter of the node, by
  * cudaGraphExecNodeSetParams graph setters   by setters of single nodes only: these succeed after a
- * sleep (gpumem(7))
+ * sleep (gpumem-sleep(7))
  *
  * The driver refuses some updates of copies with several rows: the results are compared.
  */

@@ -56,14 +56,26 @@ check "doc/host-calls.md names every file with a system call, a lock or a wait" 
 		grep -vE '^src/(driver/|sim/|heap/device/|log/(read|load|check)\.c|base/(sys|glibc)\.[ch]|.*\.h$)|^shim/trim\.c' |
 		while read -r file; do grep -qF "\`$file\`" doc/host-calls.md || echo "$file"; done)"
 
-check "gpumem(7) documents every knob with its default" "$(
+check "gpumem-knobs(7) documents every knob once, with a value to begin with and its default" "$(
 	sed -n 's/^GM_KNOB([a-z_]*, *[A-Z_]*, *\(GPUMEM_[A-Z_]*\), *"\([^"]*\)".*/\1 \2/p' src/knob/knob.def |
 		while read -r knob value; do
 			awk -v knob="$knob" -v value="$value" '
-				$0 ~ "^\\.It Ev " knob "( |$)" {here = 1; found = 1}
-				here && index($0, "Default:") {ok = value == "" || index($0, value); here = 0}
-				END {exit !(found && ok)}' man/gpumem.7 || echo "$knob ($value)"
+				$0 ~ "^\\.It Ev " knob "( |$)" {here = 1; found++}
+				here && /^Begin with / {begins = 1}
+				here && /(^|[ .])Default: / {ok = value == "" || index($0, value); here = 0}
+				END {exit !(found == 1 && begins && ok)}' man/gpumem-knobs.7 || echo "$knob ($value)"
 		done)"
+check "gpumem(7), for a first reading, has at most 350 lines and ten knobs, all known" "$(
+	awk 'END {if (NR > 350) print NR " lines"}' man/gpumem.7
+	knobs=$(sed -n 's/^\.It Ev \(GPUMEM_[A-Z_]*\)$/\1/p' man/gpumem.7)
+	[ "$(printf '%s\n' "$knobs" | sort -u | wc -l)" = 10 ] || echo "knobs:" $knobs
+	for knob in $knobs; do grep -q "^GM_KNOB([a-z_]*, *[A-Z_]*, *$knob," src/knob/knob.def || echo "$knob"; done)"
+check "manual pages refer to pages that exist, and make install has all of them" "$(
+	sed -n 's/.*Xr \(gpumem[a-z._-]*\) \([1-8]\).*/\1 \2/p' man/*.[1357] | sort -u |
+		while read -r page section; do
+			[ -f "man/$page.$section" ] || grep -qE "^\.Nm $page( ,)?$" man/*.$section || echo "$page($section)"
+		done
+	ls man/*.[1-8] | while read -r page; do grep -qx "dist_man_MANS += $page" man/local.mk || echo "$page: local.mk"; done)"
 check "every policy of the heap is run on a GPU, but for the default" "$(
 	sed -n 's/^GM_POLICY("\([^"]*\)".*/\1/p' src/heap/device/policy.def | grep -vx granule |
 		while read -r policy; do

@@ -1,10 +1,10 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: BSD-3-Clause
-# Filters of system calls that know the program, and not the library. gpumem(7) lists what the library calls.
+# Filters of system calls that know the program, and not the library. gpumem-programs(7) lists what the library calls.
 
 setup() {
 	. "$BATS_TEST_DIRNAME/behaviour.bash"
-	MANUAL=$BATS_TEST_DIRNAME/../../man/gpumem.7
+	MANUAL=$BATS_TEST_DIRNAME/../../man/gpumem-programs.7
 	HEADER=$(ls /usr/include/*/asm/unistd_64.h /usr/include/asm/unistd_64.h 2>/dev/null | head -n 1)
 	[ "$(uname -m)" = x86_64 ] || skip "numbers of x86-64"
 	[ -n "$HEADER" ] || skip "no header with the numbers of calls"

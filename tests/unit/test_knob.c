@@ -189,7 +189,7 @@ static void messages(void)
 		{"GPUMEM_LIMITS", "1G",
 		 "gpumem: GPUMEM_LIMITS is not a knob; did you mean GPUMEM_LIMIT?\n"},
 		{"GPUMEM_PIGMENT_OF_WALL", "1",
-		 "gpumem: GPUMEM_PIGMENT_OF_WALL is not a knob; see gpumem(7)\n"},
+		 "gpumem: GPUMEM_PIGMENT_OF_WALL is not a knob; see gpumem-knobs(7)\n"},
 		{"GPUMEM_TEST_DATA", "/nowhere", ""},
 		{"GPUMEM_LIMIT", "50%", ""},
 		{"GPUMEMORY", "1", ""},
