@@ -104,7 +104,7 @@ Try 'gpumemstat run --help'" run -e "$name=1" true
 	unharmed '' GPUMEM_LOG=off gpumem_mode=1 GPUMEMORY=1 GPUMEM=1 XGPUMEM_MODE=1
 }
 
-@test "several bad knobs: a line each, in the order of the manual, then unknown names" {
+@test "several bad knobs: a line each, in the order of knob.def, then unknown names" {
 	native=$("$DEMO" 3)
 	unharmed 'gpumem: GPUMEM_ENABLE=: expected 0 or 1; using 1
 gpumem: GPUMEM_LIMIT=0: expected a size such as 512M, or a percentage up to 100%; using 100%
