@@ -119,6 +119,7 @@ check "NEWS begins with the release" \
 
 documents=$(find . -name '.?*' -prune -o -path ./build -prune -o -path './gpumem-*' -prune -o -name '*.md' -print | sort)
 check "no paragraph over 120 words and no line over 110 columns in Markdown" "$(awk -f tests/lint/markdown.awk $documents)"
+check "README.md has at most 150 lines" "$(awk 'END {if (NR > 150) print NR}' README.md)"
 ours=$(printf '%s\n' "$sources" | grep -E '^(api|programs|src|shim|tools)/')
 check "no identifier has a word of tests/lint/words.txt" "$(awk -f tests/lint/words.awk tests/lint/words.txt $ours)"
 check "no include points upwards" "$(awk -f tests/lint/layers.awk tests/lint/layers.txt $ours)"
