@@ -9,7 +9,6 @@
 #include "knob/knob.h"
 #include "pool/knobs.h"
 #include "shim/block/network.h"
-#include "shim/block/torch.h"
 #include "shim/call.h"
 #include "shim/context/peer.h"
 #include "shim/foreign/managed.h"
@@ -17,6 +16,8 @@
 #include "shim/ipc/ipc.h"
 #include "shim/kernel/launch.h"
 #include "shim/sleep.h"
+#include "shim/torch/cache.h"
+#include "shim/torch/tensors.h"
 #include "shim/trim.h"
 #include "stack/held.h"
 #include "stack/stack.h"
@@ -251,6 +252,7 @@ void gm_shim_walk(void (*each)(void *arg, const struct gm_record *live), void *a
 		if (pool)
 			gm_pool_walk(pool, walk_block, &w);
 	}
+	gm_tensors_walk(each, arg);
 }
 
 static void pool_sample(unsigned ordinal, const struct gm_pool *pool, uint64_t now)

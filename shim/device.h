@@ -62,7 +62,7 @@ struct gm_pool *gm_shim_find(CUdeviceptr address, struct gm_block *block);
  */
 bool gm_shim_find_live(CUdeviceptr address, struct gm_block *block, bool *ours);
 
-/* Call `each` for every live block of every pool, as a LIVE record. */
+/* Call `each` for every live block of every pool, as a LIVE record, and for every tensor. */
 void gm_shim_walk(void (*each)(void *arg, const struct gm_record *live), void *arg);
 
 /* Write a fragmentation sample of every due pool; `last`: of every pool. No CUDA call. */

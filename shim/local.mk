@@ -13,7 +13,9 @@ libgpumem_la_SOURCES += %D%/entry/audit.c %D%/entry/cuda_types.h %D%/entry/dlsym
 # Blocks of the pool.
 libgpumem_la_SOURCES += %D%/block/alloc.c %D%/block/alloc.h %D%/block/attribute.c %D%/block/attribute.h %D%/block/fill.c \
 	%D%/block/fill.h %D%/block/free.c %D%/block/free.h %D%/block/holders.c %D%/block/holders.h %D%/block/info.c %D%/block/memops.c \
-	%D%/block/memops.h %D%/block/network.c %D%/block/network.h %D%/block/question.c %D%/block/question.h %D%/block/torch.c %D%/block/torch.h
+	%D%/block/memops.h %D%/block/network.c %D%/block/network.h %D%/block/question.c %D%/block/question.h
+# PyTorch: its cache, and tensors in it.
+libgpumem_la_SOURCES += %D%/torch/cache.c %D%/torch/cache.h %D%/torch/tensors.c %D%/torch/tensors.h
 # Tables of functions of cuGetExportTable.
 libgpumem_la_SOURCES += %D%/table/tables.c %D%/table/tables.h %D%/table/wrap.c %D%/table/wrap.h
 # Submissions, in the order of streams.
@@ -63,10 +65,11 @@ if GM_DEBUG
 SHIM_DEBUG_EXPORT = gm_lock_none_held;
 endif
 
-# The exports are the hooks, dlsym, libgpumem-core's entry (api/core.h), and the one of LD_AUDIT. One anonymous version: a named
+# The exports are the hooks, dlsym, libgpumem-core's entry (api/core.h), the one of LD_AUDIT, and c10's report of tensors. One anonymous version: a named
 # version would not satisfy a reference to another one.
+SHIM_C10 = _ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE;
 %D%/libgpumem.map: $(top_srcdir)/src/driver/hooks.def Makefile
-	$(AM_V_GEN)$(MKDIR_P) %D% && { echo '{ global: dlsym; gm_preload_core; la_version; $(SHIM_DEBUG_EXPORT)' && \
+	$(AM_V_GEN)$(MKDIR_P) %D% && { echo '{ global: dlsym; gm_preload_core; la_version; $(SHIM_C10) $(SHIM_DEBUG_EXPORT)' && \
 		$(SED) -n 's/^GM_HOOK(\([A-Za-z0-9_]*\),.*/\1;/p' $(top_srcdir)/src/driver/hooks.def && \
 		echo 'local: *; };'; } >$@-t && mv $@-t $@
 CLEANFILES += %D%/libgpumem.map

@@ -30,12 +30,13 @@ static const struct gm_command commands[] = {
 	 "Without LOG: the newest run whose logs *.gml lie in this folder.\n"
 	 "Exit status: 0; 1 when a log cannot be read or contradicts itself; 2 usage."},
 	{"live", gm_live_main,
-	 GM_OPTIONS_OUTPUT | GM_OPTION_UNITS | GM_OPTION_ROWS | GM_OPTION_AT | GM_OPTION_GROUP,
+	 GM_OPTIONS_OUTPUT | GM_OPTION_UNITS | GM_OPTION_ROWS | GM_OPTION_AT | GM_OPTION_GROUP |
+		 GM_OPTION_BLOCKS,
 	 "[OPTION]... [LOG]...", "Say which blocks were alive, and the call stacks that made them",
 	 "Without LOG: the newest run whose logs *.gml lie in this folder.\n"
 	 "Exit status: 0; 1 when a log cannot be read or contradicts itself; 2 usage."},
 	{"leaks", gm_leaks_main,
-	 GM_OPTIONS_OUTPUT | GM_OPTION_UNITS | GM_OPTION_ROWS | GM_OPTION_GROUP,
+	 GM_OPTIONS_OUTPUT | GM_OPTION_UNITS | GM_OPTION_ROWS | GM_OPTION_GROUP | GM_OPTION_BLOCKS,
 	 "[OPTION]... [LOG]...", "Say which blocks were never freed",
 	 "Without LOG: the newest run whose logs *.gml lie in this folder.\n"
 	 "Exit status: 0; 1 when a log cannot be read or contradicts itself; 2 usage."},

@@ -261,6 +261,13 @@ static bool group_set(struct gm_options *options, const char *text)
 	return false;
 }
 
+static bool blocks_set(struct gm_options *options, const char *text)
+{
+	(void)text;
+	options->blocks = true;
+	return true;
+}
+
 static bool stacks_set(struct gm_options *options, const char *text)
 {
 	union gm_knob_value value;
@@ -357,6 +364,7 @@ static const struct {
 	[GM_OPTION_INDEX_DEVICE] = {device_set, "a number from 0 to 47", NULL},
 	[GM_OPTION_INDEX_AT] = {at_set, "peak, oom, exit or a time like 1.5s", "peak oom exit"},
 	[GM_OPTION_INDEX_GROUP] = {group_set, "stack, size or context", "stack size context"},
+	[GM_OPTION_INDEX_BLOCKS] = {blocks_set, NULL, NULL},
 	[GM_OPTION_INDEX_STACKS] = {stacks_set, "off, large, all or held", "off large all held"},
 	[GM_OPTION_INDEX_UNIT] = {unit_set, "a size like 64K", NULL},
 	[GM_OPTION_INDEX_LEAST] = {least_set, "a ratio from 0 to 1, like 0.95", NULL},

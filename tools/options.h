@@ -56,6 +56,7 @@ struct gm_options {
 	struct gm_moment_wish at;
 	bool at_given;
 	enum gm_group group; /* of live and leaks: the key of the groups */
+	bool blocks;	     /* of live and leaks: no tensors */
 	const char *stacks;  /* of record: GPUMEM_STACKS; NULL: not given */
 	unsigned format;     /* of export: row of formats.def */
 	unsigned pixels;     /* of plot: the width; 0: not given */

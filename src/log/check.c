@@ -75,6 +75,8 @@ static const struct {
 	{GM_C_trim_bytes, GM_C_unmap_bytes},
 	{GM_C_foreign, GM_C_foreign_peak},
 	{GM_C_heap_mapped, GM_C_heap_mapped_peak},
+	{GM_C_tensor_frees, GM_C_tensor_calls},
+	{GM_C_tensor_bytes, GM_C_tensor_peak},
 	{GM_C_heap_mapped, GM_C_lent},
 	{GM_C_heap_slack, GM_C_heap_slack_peak},
 	{GM_C_heap_slack, GM_C_lent},
@@ -288,6 +290,7 @@ struct tally {
 	uint64_t bytes, freed_bytes; /* of the pool */
 	uint64_t live, requested;
 	uint64_t takeovers, grown, grown_bytes, grown_not, heap_samples;
+	uint64_t tensors, tensor_frees;
 };
 
 struct block {
@@ -386,6 +389,12 @@ static bool events_count(struct events *events, const struct gm_record *r)
 	case GM_RECORD_TAKEOVER:
 		t->takeovers += r->size == 0;
 		return true;
+	case GM_RECORD_TENSOR:
+		t->tensors++;
+		return true;
+	case GM_RECORD_TENSOR_FREE:
+		t->tensor_frees++;
+		return true;
 	case GM_RECORD_TABLE:
 		events->tables += r->id == 0;
 		return true;
@@ -460,6 +469,8 @@ static bool tally_check(const struct gm_log_file *file, unsigned device, const s
 		{"bytes of GROW events", t->grown_bytes, GM_C_heap_growth_bytes, GM_RECORD_GROW},
 		{"GROW events that were refused", t->grown_not, GM_C_heap_refused, GM_RECORD_GROW},
 		{"HEAP_SAMPLE events", t->heap_samples, GM_C_heap_samples, GM_RECORD_HEAP_SAMPLE},
+		{"TENSOR events", t->tensors, GM_C_tensor_calls, GM_RECORD_TENSOR},
+		{"TENSOR_FREE events", t->tensor_frees, GM_C_tensor_frees, GM_RECORD_TENSOR},
 		{"blocks alive by events", t->live, GM_C_live_blocks, GM_RECORD_ALLOCATE},
 		{"bytes alive by events", t->requested, GM_C_requested, GM_RECORD_ALLOCATE},
 	};

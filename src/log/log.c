@@ -33,6 +33,7 @@ static const uint32_t kinds_of_word[] = {
 	BIT(GM_RECORD_MODULE),
 	BIT(GM_RECORD_SAMPLE),
 	BIT(GM_RECORD_MARK),
+	BIT(GM_RECORD_TENSOR) | BIT(GM_RECORD_TENSOR_FREE) | BIT(GM_RECORD_TENSOR_LIVE),
 };
 
 static const uint32_t kinds_always = BIT(GM_RECORD_OUT_OF_MEMORY) | BIT(GM_RECORD_STRING) |
@@ -250,13 +251,12 @@ uint32_t gm_log_string(const char *text)
 static void live_put(void *arg, const struct gm_record *live)
 {
 	uint32_t *n = arg;
-	struct gm_record record = *live;
-	record.kind = GM_RECORD_LIVE;
-	record_put(&record, NULL, 0);
-	(*n)++;
+	record_put(live, NULL, 0);
+	*n += live->kind == GM_RECORD_LIVE;
 }
 
-/* Make a new segment readable without the ones before it: write all strings and all live blocks.
+/* Make a new segment readable without the ones before it: write all strings, live blocks and
+ * tensors.
  * Blocks that would fill more than half of it are left out, else the checkpoint itself would need a
  * new segment, without end. No lock is held: the pool's walk takes its own. */
 static void checkpoint_write(struct gm_writer *w)
@@ -269,7 +269,9 @@ static void checkpoint_write(struct gm_writer *w)
 	for (uint32_t i = 1; sequence && gm_strings_text(i, &length); i++)
 		string_put(i);
 	for (unsigned i = 0; i < w->n_devices; i++)
-		blocks += gm_counter_get(i, GM_C_live_blocks);
+		blocks += gm_counter_get(i, GM_C_live_blocks) +
+			  gm_counter_get(i, GM_C_tensor_calls) -
+			  gm_counter_get(i, GM_C_tensor_frees);
 	if (!sequence || !w->walk || blocks > GM_SEGMENT_EVENTS / GM_SLOT_SIZE / 2)
 		return;
 	w->walk(live_put, &n);

@@ -57,6 +57,12 @@
 	GM_KIND(27, TABLE,                                                                        \
 		"unknown table of functions, or calls of one of them: enum gm_table_fate, "       \
 		"bytes, calls, place in the table; string names the table")                       \
+	GM_KIND(28, TENSOR,                                                                       \
+		"tensor that PyTorch's cache handed out of a segment: address, bytes, bytes, "    \
+		"number")                                                                         \
+	GM_KIND(29, TENSOR_FREE, "tensor taken back: address, bytes, bytes, number")              \
+	GM_KIND(30, TENSOR_LIVE,                                                                  \
+		"checkpoint: a tensor that was alive: address, bytes, bytes, number")             \
 	GM_KIND(255, MORE, "slot that continues the record before it: 63 bytes, then this kind")
 
 enum gm_record_kind {
@@ -101,7 +107,8 @@ struct gm_record {
 	uint32_t thread;   /* Linux thread id */
 	union {
 		uint32_t string; /* number of a STRING record; 0 none */
-		uint32_t stack;	 /* of ALLOCATE, ALLOCATE_FAILED, LIVE, HELD: of a STACK record */
+		uint32_t stack;	 /* of ALLOCATE, ALLOCATE_FAILED, LIVE, HELD, TENSOR, TENSOR_LIVE:
+				  * of a STACK record */
 	};
 	uint16_t hook;	 /* row of hooks.def, from 1, in the header's list of names; 0 none */
 	uint16_t status; /* CUresult of the call */

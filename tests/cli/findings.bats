@@ -116,6 +116,10 @@ over() { MEAN=("$@" at:3s sample:0:1M:0); }
 	has torch_cache "${POOL[@]}" count:torch_cache:1
 	says "PyTorch's cache was on: blocks are its segments, not tensors; it keeps freed segments. PYTORCH_NO_CUDA_MEMORY_CACHING=1 shows tensors, torch.cuda.memory._snapshot() the cache."
 	hasnt torch_cache "${POOL[@]}"
+	hasnt torch_cache "${POOL[@]}" count:torch_cache:1 tensor:0:1M
+	has torch_tensors "${POOL[@]}" count:torch_cache:1 tensor:0:1M back:1 tensor:0:1M
+	says "PyTorch's cache was on: blocks are its segments, which had 2 tensors in turn. 'gpumemstat live --at=peak' shows them, with --blocks the segments."
+	hasnt torch_tensors "${POOL[@]}" count:torch_cache:1
 	hasnt never_freed "${POOL[@]}" count:torch_cache:1
 }
 

@@ -261,3 +261,30 @@ RUN=(at:1s map:0:64M:100us map:1:64M:1us stack:7 alloc:0:10M:1us alloc:0:10M:1us
 		[ "$(<peak)" -lt $((200 * 1000)) ] || { echo "$at: $(<peak) KB"; return 1; }
 	done
 }
+
+# PyTorch's cache has one segment of 64 MiB; its tensors have their peak at 2 s, that of blocks is at 3 s.
+CACHE=(at:1s map:0:128M:1us stack:7 alloc:0:64M:1us stack:8 tensor:0:20M at:2s stack:7 tensor:0:10M tensor:0:2M at:3s back:1 stack:0
+	alloc:0:32M:1us tensor:0:1M)
+
+@test "tensors have the place of blocks, and their own peak" {
+	mklog a.gml "${CACHE[@]}"
+	"$TOOL" live --at=peak a.gml | head -n 10 | diff -u - <(cat <<-'END'
+	log           a.gml: mklog, 3.00 s, closed cleanly
+
+	device 0      at the peak, 2.00 s: 32.0 MiB in 3 tensors
+	              of 64.0 MiB in 1 block, 32.0 MiB of it without a tensor: --blocks
+
+	20.0 MiB      1 tensor
+	              libone.so+0x108
+	              0xdead
+	              train (project/train.py:8)
+	              <module> (project/train.py:1)
+	END
+	)
+	"$TOOL" live --at=peak --blocks a.gml | grep -qx 'device 0      at the peak, 3.00 s: 96.0 MiB in 2 blocks'
+	"$TOOL" live --at=peak --by=context a.gml | grep -qx 'device 0      at the peak, 3.00 s: 96.0 MiB in 2 blocks'
+	"$TOOL" leaks a.gml | grep -qx 'device 0      never freed: 13.0 MiB in 3 tensors'
+	"$TOOL" live --json a.gml | jq -e '.logs[0].devices[0] | .level == "tensor" and .bytes == 13631488 and .blocks == 3 and
+		.under_bytes == 100663296 and .under_blocks == 2'
+	"$TOOL" live --json --blocks a.gml | jq -e '.logs[0].devices[0] | .level == "block" and has("under_bytes") == false'
+}

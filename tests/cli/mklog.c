@@ -39,8 +39,11 @@
  *   heap:DEVICE:SIZE:N:N      a heap is read: live bytes, NULLs so far, and foreign frees
  *   last:DEVICE               the last reading of the heap
  *   table:N:N:N               of an unknown table: what became of it, a function (0: none), its
- * calls count:COUNTER:N           add N to a counter, consistent or not kill end here, as by kill
- * -9
+ *                             calls
+ *   tensor:DEVICE:SIZE        a tensor of PyTorch; the n-th one is tensor n
+ *   back:TENSOR               it is taken back
+ *   count:COUNTER:N           add N to a counter, consistent or not
+ *   kill                      end here, as by kill -9
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -316,6 +319,41 @@ static void do_table(const uint64_t v[WORDS])
 			       .kind = GM_RECORD_TABLE});
 }
 
+static struct gm_record tensors[64];
+static unsigned n_tensors;
+
+static void tensor_count(unsigned device, uint64_t more)
+{
+	const uint64_t bytes = gm_counter_get(device, GM_C_tensor_bytes) + more;
+	gm_counter_set(device, GM_C_tensor_bytes, bytes);
+	gm_counter_raise(device, GM_C_tensor_peak, bytes);
+}
+
+static void do_tensor(const uint64_t v[WORDS])
+{
+	struct gm_record *tensor = &tensors[n_tensors++];
+	*tensor = (struct gm_record){.address = 512 * n_tensors,
+				     .size = v[1],
+				     .held = v[1],
+				     .id = n_tensors,
+				     .stack = stack_now,
+				     .device = (uint8_t)v[0],
+				     .kind = GM_RECORD_TENSOR};
+	gm_counter_add((unsigned)v[0], GM_C_tensor_calls, 1);
+	tensor_count((unsigned)v[0], v[1]);
+	put(*tensor);
+}
+
+static void do_back(const uint64_t v[WORDS])
+{
+	struct gm_record tensor = tensors[v[0] - 1];
+	tensor.stack = 0;
+	tensor.kind = GM_RECORD_TENSOR_FREE;
+	gm_counter_add(tensor.device, GM_C_tensor_frees, 1);
+	tensor_count(tensor.device, -tensor.size);
+	put(tensor);
+}
+
 static void held_put(const uint64_t v[WORDS], unsigned flags)
 {
 	put((struct gm_record){.address = v[2],
@@ -437,7 +475,8 @@ static const struct word {
 	{"heap", "dsnn", do_heap},    {"last", "d", do_last},	    {"to", "s", do_to},
 	{"unmap", "n", do_unmap},     {"held", "dsn", do_held},	    {"rest", "dsn", do_rest},
 	{"move", "ns", do_move},      {"gone", "n", do_gone},	    {"stack", "n", do_stack},
-	{"kernel", "n", do_kernel},   {"table", "nnn", do_table},
+	{"kernel", "n", do_kernel},   {"table", "nnn", do_table},   {"tensor", "ns", do_tensor},
+	{"back", "n", do_back},
 };
 
 static bool counter_parse(const char *name, uint64_t *out)

@@ -23,6 +23,8 @@ struct view {
 	struct gm_groups groups;
 	struct gm_heaps heaps;
 	struct gm_symbols symbols;
+	enum gm_level level;
+	uint64_t under[GM_COUNTER_DEVICES], n_under[GM_COUNTER_DEVICES]; /* blocks under tensors */
 	bool leaks;
 };
 
@@ -45,10 +47,16 @@ static void symbols_find(struct view *view, const struct gm_options *options)
 
 /* --- one device --- */
 
-static const char *blocks_text(uint64_t n, char *buf, size_t size)
+static const char *level_name(enum gm_level level)
+{
+	return level == GM_LEVEL_TENSORS ? "tensor" : "block";
+}
+
+static const char *blocks_text(enum gm_level level, uint64_t n, char *buf, size_t size)
 {
 	char count[32];
-	snprintf(buf, size, "%s block%s", gm_tool_count(n, count, sizeof count), n == 1 ? "" : "s");
+	snprintf(buf, size, "%s %s%s", gm_tool_count(n, count, sizeof count), level_name(level),
+		 n == 1 ? "" : "s");
 	return buf;
 }
 
@@ -65,7 +73,7 @@ static void stacks_text(struct gm_emit *emit, const struct view *view,
 				sizeof largest);
 		gm_emit_break(emit);
 		gm_emit_line(emit, label, "%s%s%s",
-			     blocks_text(group->blocks, blocks, sizeof blocks),
+			     blocks_text(view->level, group->blocks, blocks, sizeof blocks),
 			     group->blocks > 1 ? ", the largest of " : "",
 			     group->blocks > 1 ? largest : "");
 		gm_frames_show(emit, &view->symbols, (uint32_t)group->key);
@@ -142,6 +150,20 @@ static uint64_t gone_count(const struct view *view, unsigned device)
 	return n;
 }
 
+/* Tensors lie in segments of PyTorch's cache, which are blocks. */
+static void under_text(struct gm_emit *emit, const struct view *view, unsigned d,
+		       const struct gm_groups_part *part)
+{
+	char all[32], rest[32], blocks[48];
+	const uint64_t under = view->under[d];
+	if (view->level != GM_LEVEL_TENSORS || under < part->bytes)
+		return;
+	gm_value_format(GM_BYTES(under), emit->options->unit, all, sizeof all);
+	gm_value_format(GM_BYTES(under - part->bytes), emit->options->unit, rest, sizeof rest);
+	gm_emit_line(emit, "", "of %s in %s, %s of it without a tensor: --blocks", all,
+		     blocks_text(GM_LEVEL_BLOCKS, view->n_under[d], blocks, sizeof blocks), rest);
+}
+
 static void device_text(struct gm_emit *emit, const struct view *view, unsigned d,
 			const struct gm_groups_part *part)
 {
@@ -154,10 +176,11 @@ static void device_text(struct gm_emit *emit, const struct view *view, unsigned 
 			 gm_tool_count(gone_count(view, d), when, sizeof when));
 	gm_emit_line(emit, label, "%s: %s in %s%s",
 		     moment_text(view, emit->options, &view->moments[d], when, sizeof when), bytes,
-		     blocks_text(part->blocks, blocks, sizeof blocks), gone);
+		     blocks_text(view->level, part->blocks, blocks, sizeof blocks), gone);
+	under_text(emit, view, d, part);
 }
 
-static void rest_show(struct gm_emit *emit, const struct gm_groups_one *rest)
+static void rest_show(struct gm_emit *emit, enum gm_level level, const struct gm_groups_one *rest)
 {
 	char label[32], blocks[48];
 	if (!rest->blocks)
@@ -168,7 +191,8 @@ static void rest_show(struct gm_emit *emit, const struct gm_groups_one *rest)
 	gm_emit_end(emit);
 	gm_value_format(GM_BYTES(rest->bytes), emit->options->unit, label, sizeof label);
 	gm_emit_break(emit);
-	gm_emit_line(emit, label, "%s more", blocks_text(rest->blocks, blocks, sizeof blocks));
+	gm_emit_line(emit, label, "%s more",
+		     blocks_text(level, rest->blocks, blocks, sizeof blocks));
 }
 
 /* Memory of device heaps, by kernel. */
@@ -210,6 +234,11 @@ static void device_show(struct gm_emit *emit, const struct view *view, unsigned 
 	gm_emit_value(emit, "ns", GM_NS(gm_figures_at(view->figures, moment->at.time)));
 	gm_emit_value(emit, "bytes", GM_BYTES(part.bytes));
 	gm_emit_value(emit, "blocks", GM_COUNT(part.blocks));
+	gm_emit_value(emit, "level", GM_TEXT(level_name(view->level)));
+	if (view->level == GM_LEVEL_TENSORS) {
+		gm_emit_value(emit, "under_bytes", GM_BYTES(view->under[d]));
+		gm_emit_value(emit, "under_blocks", GM_COUNT(view->n_under[d]));
+	}
 	if (view->leaks)
 		gm_emit_value(emit, "gone_with_context", GM_COUNT(gone_count(view, d)));
 	device_text(emit, view, d, &part);
@@ -219,7 +248,7 @@ static void device_show(struct gm_emit *emit, const struct view *view, unsigned 
 		stacks_json(emit, view, &part);
 	else
 		stacks_text(emit, view, &part);
-	rest_show(emit, &view->groups.rest[d]);
+	rest_show(emit, view->level, &view->groups.rest[d]);
 	if (!view->leaks)
 		heaps_show(emit, view, d);
 	gm_emit_end(emit);
@@ -269,6 +298,18 @@ static void devices_show(struct gm_emit *emit, const struct view *view)
 		gm_emit_line(emit, "", "older blocks are not known: their events were dropped");
 }
 
+/* Add up the blocks alive at the moments. */
+static void under_find(struct view *view)
+{
+	struct gm_alive blocks;
+	gm_alive_find(view->file, view->moments, view->leaks, GM_LEVEL_BLOCKS, &blocks);
+	for (size_t i = 0; i < blocks.blocks.n; i++) {
+		view->under[blocks.blocks.at[i].device] += blocks.blocks.at[i].size;
+		view->n_under[blocks.blocks.at[i].device]++;
+	}
+	gm_alive_free(&blocks);
+}
+
 /* Find the blocks and group them. Returns the reason for an empty output; NULL: there are blocks.
  */
 static const char *view_fill(struct view *view, struct gm_options *options)
@@ -280,10 +321,14 @@ static const char *view_fill(struct view *view, struct gm_options *options)
 							    view->moments, &options->group)
 			       ? NULL
 			       : missing;
+	if (!options->blocks && options->group != GM_GROUP_CONTEXT)
+		options->at.level = view->level = gm_level_of(view->file);
 	gm_alive_moments(view->file, &options->at, view->moments);
 	if (options->at.kind == GM_MOMENT_PEAK && !view->leaks)
 		gm_heaps_peak(view->file, view->moments);
-	gm_alive_find(view->file, view->moments, view->leaks, &view->alive);
+	if (view->level == GM_LEVEL_TENSORS)
+		under_find(view);
+	gm_alive_find(view->file, view->moments, view->leaks, view->level, &view->alive);
 	gm_groups_make(&view->groups, &view->alive, options->group);
 	if (!view->leaks)
 		gm_heaps_find(&view->heaps, view->file, view->moments);

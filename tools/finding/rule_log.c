@@ -381,7 +381,13 @@ bool gm_rule_watched(struct gm_figures *f, struct gm_finding *out)
 
 bool gm_rule_torch_cache(struct gm_figures *f, struct gm_finding *out)
 {
-	return finding_count(out, gm_figures_process(f, GM_C_torch_cache));
+	return gm_level_of(f->file) == GM_LEVEL_BLOCKS &&
+	       finding_count(out, gm_figures_process(f, GM_C_torch_cache));
+}
+
+bool gm_rule_torch_tensors(struct gm_figures *f, struct gm_finding *out)
+{
+	return gm_level_of(f->file) == GM_LEVEL_TENSORS && finding_count(out, SUM(tensor_calls));
 }
 
 bool gm_rule_no_memory(struct gm_figures *f, struct gm_finding *out)

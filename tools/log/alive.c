@@ -66,6 +66,7 @@ struct search {
 	struct gm_alive *alive;
 	const struct gm_alive_moment *moments;
 	size_t n; /* blocks in use */
+	enum gm_level level;
 	bool leaks, complete;
 };
 
@@ -197,20 +198,24 @@ static void live_read(struct search *search, struct gm_log_file *file)
 {
 	struct gm_log_entry entry;
 	gm_log_read_rewind(file);
-	while (gm_log_read_next(file, &entry))
-		if (entry.segment == 0 && entry.record.kind == GM_RECORD_LIVE)
-			birth_add(search, &entry.record, 0);
+	while (gm_log_read_next(file, &entry)) {
+		const struct gm_record r = gm_level_view(search->level, &entry.record);
+		if (entry.segment == 0 && r.kind == GM_RECORD_LIVE)
+			birth_add(search, &r, 0);
+	}
 }
 
 static void events_read(struct search *search, struct gm_log_file *file)
 {
 	struct gm_log_entry entry;
 	gm_log_read_rewind(file);
-	for (uint64_t n = 1; gm_log_read_next(file, &entry); n++)
-		if (entry.record.kind == GM_RECORD_ALLOCATE)
-			birth_add(search, &entry.record, n);
-		else if (record_is_free(&entry.record))
-			death_add(search, &entry.record, n);
+	for (uint64_t n = 1; gm_log_read_next(file, &entry); n++) {
+		const struct gm_record r = gm_level_view(search->level, &entry.record);
+		if (r.kind == GM_RECORD_ALLOCATE)
+			birth_add(search, &r, n);
+		else if (record_is_free(&r))
+			death_add(search, &r, n);
+	}
 }
 
 /* Finish blocks with one known end: not freed, or freed and their ALLOCATE was dropped. In a
@@ -231,12 +236,13 @@ static void rest_finish(struct search *search)
 }
 
 void gm_alive_find(struct gm_log_file *file, const struct gm_alive_moment *moments, bool leaks,
-		   struct gm_alive *out)
+		   enum gm_level level, struct gm_alive *out)
 {
 	const struct gm_log_about *about = gm_log_read_about(file);
 	struct search search = {.alive = out,
 				.moments = moments,
 				.leaks = leaks,
+				.level = level,
 				.complete = about->since == about->start};
 	*out = (struct gm_alive){0};
 	heads_grow(out);

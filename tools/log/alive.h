@@ -45,9 +45,10 @@ const char *gm_alive_missing(const struct gm_log_about *about);
 void gm_alive_moments(struct gm_log_file *file, const struct gm_moment_wish *wish,
 		      struct gm_alive_moment moments[GM_COUNTER_DEVICES]);
 
-/* Find the blocks alive at the moments. `leaks`: add blocks of ended contexts. The caller frees. */
+/* Find the blocks, or tensors, alive at the moments. `leaks`: add blocks of ended contexts. The
+ * caller frees. */
 void gm_alive_find(struct gm_log_file *file, const struct gm_alive_moment *moments, bool leaks,
-		   struct gm_alive *out);
+		   enum gm_level level, struct gm_alive *out);
 void gm_alive_free(struct gm_alive *alive);
 
 #endif

@@ -12,7 +12,7 @@ bool gm_moment_parse(const char *text, struct gm_moment_wish *out)
 	static const char *const names[] = {"peak", "oom", "exit"};
 	for (unsigned i = 0; i < sizeof names / sizeof *names; i++)
 		if (strcmp(text, names[i]) == 0) {
-			*out = (struct gm_moment_wish){(enum gm_moment_kind)i, 0};
+			*out = (struct gm_moment_wish){.kind = (enum gm_moment_kind)i};
 			return true;
 		}
 	struct gm_moment_wish wish = {.kind = GM_MOMENT_TIME};
@@ -22,7 +22,8 @@ bool gm_moment_parse(const char *text, struct gm_moment_wish *out)
 	return true;
 }
 
-static bool peak_find(struct gm_log_file *file, unsigned device, bool driver, struct gm_moment *out)
+static bool peak_find(struct gm_log_file *file, unsigned device, bool driver, enum gm_level level,
+		      struct gm_moment *out)
 {
 	struct gm_blocks blocks = {0};
 	struct gm_blocks_one block;
@@ -30,8 +31,9 @@ static bool peak_find(struct gm_log_file *file, unsigned device, bool driver, st
 	uint64_t alive = 0, most = 0, n = 0;
 	while (gm_log_read_next(file, &entry)) {
 		n++;
+		const struct gm_record r = gm_level_view(level, &entry.record);
 		const enum gm_blocks_change change =
-			gm_blocks_follow(&blocks, &entry.record, (int)device, &block);
+			gm_blocks_follow(&blocks, &r, (int)device, &block);
 		if ((change != GM_BLOCKS_BORN && change != GM_BLOCKS_GONE) ||
 		    (block.driver && !driver))
 			continue;
@@ -75,7 +77,7 @@ bool gm_moment_find(struct gm_log_file *file, unsigned device, bool driver,
 	const uint64_t start = gm_log_read_about(file)->start;
 	gm_log_read_rewind(file);
 	if (wish->kind == GM_MOMENT_PEAK)
-		return peak_find(file, device, driver, out);
+		return peak_find(file, device, driver, wish->level, out);
 	if (wish->kind == GM_MOMENT_OOM)
 		return refusal_find(file, device, out);
 	const bool exit = wish->kind == GM_MOMENT_EXIT || wish->time > UINT64_MAX - start;

@@ -7,13 +7,14 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-struct gm_log_file;
+#include "tools/log/level.h"
 
 enum gm_moment_kind { GM_MOMENT_PEAK, GM_MOMENT_OOM, GM_MOMENT_EXIT, GM_MOMENT_TIME };
 
 struct gm_moment_wish {
 	enum gm_moment_kind kind;
-	uint64_t time; /* for GM_MOMENT_TIME: ns since the start of the log */
+	uint64_t time;	     /* for GM_MOMENT_TIME: ns since the start of the log */
+	enum gm_level level; /* whose peak */
 };
 
 /* "peak", "oom", "exit", or a time. False: other text. */
@@ -26,8 +27,8 @@ struct gm_moment {
 
 /*
  * Find the moment of a device in a log of events. The peak is the peak of requested bytes, of
- * blocks of the pool and, if `driver`, of the driver. False: no such moment, because no block was
- * ever alive, or no request was refused. Rewinds the log.
+ * tensors, or of blocks of the pool and, if `driver`, of the driver. False: no such moment, because
+ * no block was ever alive, or no request was refused. Rewinds the log.
  */
 bool gm_moment_find(struct gm_log_file *file, unsigned device, bool driver,
 		    const struct gm_moment_wish *wish, struct gm_moment *out);

@@ -54,7 +54,7 @@ static void moment_read(struct gm_report_blocks *out, unsigned which, enum gm_mo
 	struct gm_groups groups;
 	struct gm_alive alive;
 	gm_alive_moments(out->figures->file, &wish, found);
-	gm_alive_find(out->figures->file, found, false, &alive);
+	gm_alive_find(out->figures->file, found, false, GM_LEVEL_BLOCKS, &alive);
 	gm_groups_make(&groups, &alive, GM_GROUP_STACK);
 	for (unsigned d = 0; d < GM_COUNTER_DEVICES; d++) {
 		moments[d].known = found[d].known;

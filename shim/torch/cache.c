@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "shim/block/torch.h"
+#include "shim/torch/cache.h"
 
 #include <stdlib.h>
 #include <string.h>

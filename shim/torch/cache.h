@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* PyTorch in the process. */
-#ifndef GM_SHIM_BLOCK_TORCH_H
-#define GM_SHIM_BLOCK_TORCH_H
+/* The cache of PyTorch in the process. */
+#ifndef GM_SHIM_TORCH_CACHE_H
+#define GM_SHIM_TORCH_CACHE_H
 
 #include <stdbool.h>
 

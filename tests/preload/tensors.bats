@@ -1,0 +1,77 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: BSD-3-Clause
+# Tensors in the segments of a cache like PyTorch's, whose libraries are loaded into no global scope.
+
+setup() {
+	. "$BATS_TEST_DIRNAME/behaviour.bash"
+	TOOL=$PWD/gpumemstat
+	export ASAN_OPTIONS=detect_leaks=0:verify_asan_link_order=0 LC_ALL=C
+	cd "$BATS_TEST_TMPDIR"
+	KNOBS=(GPUMEM_LOG=events GPUMEM_LOG_NAME=log GPUMEM_STACKS=large)
+}
+
+# counters COUNTER...: their values, of device 0, in one line; the log contradicts itself nowhere.
+counters() {
+	"$TOOL" summary --json log >json
+	jq -e '.logs[0] | .contradiction == null and .closed' json >/dev/null
+	jq -r --args '.logs[0].devices[0].counters as $c | [$ARGS.positional[] as $name | $c[$name]] | join(" ")' "$@" <json
+}
+
+@test "the report behind ours is called as often, with the same values" {
+	local mode
+	for mode in few "many 1000" threads fork; do
+		same tensors $mode
+	done
+	same tensors few
+	[ "$(tail -n 1 native)" != "0 reports, sum 0" ]
+	KNOBS=(GPUMEM_ENABLE=0)
+	same tensors few
+}
+
+@test "tensors and their bytes are counted, those of the host are not" {
+	preloaded "$PROGRAMS/tensors" few >/dev/null
+	[ "$(counters tensor_calls tensor_frees tensor_bytes tensor_peak cache_bytes)" = "6 3 $(((8 + 2 + 3 - 1) * 1048576 + 512)) $((32 * 1048576)) $((64 * 1048576))" ]
+	KNOBS=(GPUMEM_LOG=small GPUMEM_LOG_NAME=log)
+	rm log
+	preloaded "$PROGRAMS/tensors" few >/dev/null
+	[ "$(counters tensor_calls tensor_frees)" = "6 3" ]
+}
+
+@test "live shows tensors by call stack, above the blocks that have them" {
+	command -v addr2line >/dev/null || skip "no addr2line"
+	preloaded "$PROGRAMS/tensors" few >/dev/null
+	"$TOOL" live log >text
+	grep -qx 'device 0      at end: 13.0 MiB in 4 tensors' text
+	grep -qx '              of 64.0 MiB in 1 block, 51.0 MiB of it without a tensor: --blocks' text
+	"$TOOL" live --json log | jq '.logs[0].devices[0]' >json
+	jq -e '.level == "tensor" and .under_bytes == 67108864 and .under_blocks == 1' json
+	jq -e '[.groups[] | select([.frames[].function] | contains(["forward"])).bytes] == [8388608]' json
+	"$TOOL" live --at=peak log >text
+	grep -qx 'device 0      at the peak, [0-9.]* [mu]s: 32.0 MiB in 3 tensors' text
+	grep -qE '^ +backward \(preload/tensors\.c:[0-9]+\)$' text
+	"$TOOL" live --blocks log >text
+	grep -qx 'device 0      at end: 64.0 MiB in 1 block' text
+	"$TOOL" leaks log | grep -qx 'device 0      never freed: 13.0 MiB in 4 tensors'
+}
+
+@test "tensors that stay are known after the log dropped its oldest events" {
+	[ -z "$TEST_UNDER" ] || skip "valgrind is too slow for 1.2 million events"
+	KNOBS+=(GPUMEM_LOG_LIMIT=32M)
+	preloaded "$PROGRAMS/tensors" many 600000 >/dev/null
+	"$TOOL" summary --json log | jq -e '.logs[0] | .complete == false and .contradiction == null'
+	"$TOOL" live --json log | jq -e '.logs[0].devices[0] | .level == "tensor" and .bytes == 12582912 and .blocks == 2 and
+		all(.groups[]; .stack > 0)'
+}
+
+@test "threads report tensors at once" {
+	preloaded "$PROGRAMS/tensors" threads >/dev/null
+	[ "$(counters tensor_calls tensor_frees tensor_bytes)" = "16008 16000 $((8 << 16))" ]
+	"$TOOL" live --json log | jq -e '.logs[0].devices[0] | .blocks == 8 and .bytes == 524288'
+}
+
+@test "GPUMEM_LOG_EVENTS without tensor leaves the blocks" {
+	KNOBS+=(GPUMEM_LOG_EVENTS=all,-tensor)
+	preloaded "$PROGRAMS/tensors" few >/dev/null
+	[ "$(counters tensor_calls)" = 6 ]
+	"$TOOL" live log | grep -qx 'device 0      at end: 64.0 MiB in 1 block'
+}
