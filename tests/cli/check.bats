@@ -61,6 +61,14 @@ bad.gml: device 0: live_blocks is 1, above 0 (--no-leaks)' --max mapped_peak=64M
 @test "check --no-leaks in mode trace, and of unclosed logs" {
 	GPUMEM_MODE=trace mklog t.gml at:1s driver:0:1M:1us
 	exceeds 't.gml: device 0: foreign_driver_calls - foreign_driver_frees is 1, above 0 (--no-leaks)' --no-leaks t.gml
+	expect 1 "gpumemstat: t.gml: mapped_peak is the pool's, and this run was only watched; foreign_peak has the driver's memory" \
+		check --max mapped_peak=1G t.gml
+	exceeds 't.gml: device 0: alive is 1, above 0' --max alive=0 t.gml
+	mklog both.gml at:1s map:0:64M:1us alloc:0:1M:1us driver:0:3M:1us driver:0:3M:1us
+	exceeds 'both.gml: device 0: alive is 3, above 0
+both.gml: device 0: live_blocks is 1, above 0 (--no-leaks)
+both.gml: device 0: foreign_driver_calls - foreign_driver_frees is 2, above 0 (--no-leaks)' --no-leaks --max alive=0 both.gml
+	"$TOOL" both.gml | grep -q '^calls    3 allocations, 0 frees, 3 alive; 0 failed, 2 by the driver$'
 	mklog killed.gml at:1s map:0:64M:100us alloc:0:10M:1us kill
 	expect 1 'gpumemstat: killed.gml: killed, or crashed: --partial checks it up to there' check --no-leaks killed.gml
 	expect 1 'gpumemstat: killed.gml: killed, or crashed: --partial checks it up to there' check --max live_blocks=1 killed.gml
@@ -93,10 +101,10 @@ Try 'gpumemstat check --help'" check --max "$(printf 'x%.0s' {1..100})=1" good.g
 
 @test "check knows the words of the summary's first screen" {
 	bad
-	exceeds 'bad.gml: device 0: allocate_failed is 1, above 0
-bad.gml: device 0: live_blocks is 1, above 0
-bad.gml: device 0: allocate_calls is 3, above 2
-bad.gml: device 0: free_calls is 1, above 0' --max failed=0 --max alive=0 --max allocations=2 --max frees=0 bad.gml
+	exceeds 'bad.gml: device 0: failed is 1, above 0
+bad.gml: device 0: alive is 1, above 0
+bad.gml: device 0: allocations is 3, above 2
+bad.gml: device 0: frees is 1, above 0' --max failed=0 --max alive=0 --max allocations=2 --max frees=0 bad.gml
 }
 
 @test "check without a limit is a usage error" {

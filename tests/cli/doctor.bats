@@ -200,8 +200,10 @@ fake() {
 	finds warn knobs 'GPUMEM_LIMIT=much: expected' 'The default is used'
 	GPUMEM_LIMITS=1G checked 0
 	finds warn knobs 'GPUMEM_LIMITS is not a knob; did you mean GPUMEM_LIMIT?'
+	GPUMEM_KEEP=1G checked 0
+	finds warn knobs 'GPUMEM_KEEP is not a knob any more; GPUMEM_TRIM_AFTER=TIME,SIZE replaces it'
 	GPUMEM_UTTER_NONSENSE=1 checked 0
-	finds warn knobs 'GPUMEM_UTTER_NONSENSE is not a knob; see gpumemstat env'
+	finds warn knobs 'GPUMEM_UTTER_NONSENSE is not a knob; see gpumem-knobs(7)'
 	GPUMEM_ENABLE=0 checked 1
 	finds fail knobs 'GPUMEM_ENABLE=0: nothing is hooked' 'Unset GPUMEM_ENABLE'
 }

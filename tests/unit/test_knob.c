@@ -124,7 +124,7 @@ static void bad_values(void)
 		{GM_KNOB_ID_sleep, "", NULL},
 		{GM_KNOB_ID_log_events, "all,-sleep",
 		 "expected a list of all, none, allocate, free, copy, map, retire, heap, module, "
-		 "sample, mark"},
+		 "sample, mark, tensor"},
 		{GM_KNOB_ID_log_events, "allocate,", NULL},
 		{GM_KNOB_ID_fill, "256", "expected a byte such as 0xa5, or one of off, zero"},
 		{GM_KNOB_ID_fill, "0x", "expected a byte such as 0xa5, or one of off, zero"},

@@ -11,8 +11,10 @@
 #include "tools/log/logs.h"
 #include "tools/output/emit.h"
 
+/* A counter, or a word of the screen: counter + plus - minus. */
 struct limit {
-	enum gm_counter counter;
+	enum gm_counter counter, plus, minus; /* GM_COUNTER_COUNT: none */
+	const char *word;		      /* NULL: the counter's name */
 	uint64_t most;
 };
 
@@ -54,30 +56,49 @@ static const char *value_parse(enum gm_counter c, const char *text, uint64_t *ou
 	}
 }
 
+#define NONE GM_COUNTER_COUNT
+
 /* Words of the summary's first screen. */
-static const struct {
-	const char *word;
-	enum gm_counter counter;
-} screen_words[] = {
-	{"allocations", GM_C_allocate_calls},
-	{"frees", GM_C_free_calls},
-	{"alive", GM_C_live_blocks},
-	{"failed", GM_C_allocate_failed},
-	{"retries", GM_C_retry_calls},
-	{"slept", GM_C_sleeps},
-	{"woke", GM_C_wakes},
+static const struct limit screen_words[] = {
+	{GM_C_allocate_calls, NONE, NONE, "allocations", 0},
+	{GM_C_free_calls, GM_C_free_driver, NONE, "frees", 0},
+	{GM_C_live_blocks, GM_C_foreign_driver_calls, GM_C_foreign_driver_frees, "alive", 0},
+	{GM_C_allocate_failed, NONE, NONE, "failed", 0},
+	{GM_C_retry_calls, NONE, NONE, "retries", 0},
+	{GM_C_sleeps, NONE, NONE, "slept", 0},
+	{GM_C_wakes, NONE, NONE, "woke", 0},
 };
 
-/* GM_COUNTER_COUNT: no counter. */
-static enum gm_counter counter_named(const char *name)
+/* A limit without its value; counter NONE: there is no such counter. */
+static struct limit limit_named(const char *name)
 {
 	for (unsigned i = 0; i < GM_COUNTER_COUNT; i++)
 		if (strcmp(name, gm_counter_table[i].name) == 0)
-			return (enum gm_counter)i;
+			return (struct limit){(enum gm_counter)i, NONE, NONE, NULL, 0};
 	for (unsigned i = 0; i < sizeof screen_words / sizeof *screen_words; i++)
 		if (strcmp(name, screen_words[i].word) == 0)
-			return screen_words[i].counter;
-	return GM_COUNTER_COUNT;
+			return screen_words[i];
+	return (struct limit){NONE, NONE, NONE, NULL, 0};
+}
+
+static uint64_t limit_value(const struct gm_figures *f, unsigned d, const struct limit *limit)
+{
+	const enum gm_counter plus = limit->plus, minus = limit->minus;
+	return gm_figures_device(f, d, limit->counter) +
+	       (plus == NONE ? 0 : gm_figures_device(f, d, plus)) -
+	       (minus == NONE ? 0 : gm_figures_device(f, d, minus));
+}
+
+/* In mode trace the pool has no memory: a limit of it would never be exceeded. */
+static bool limit_is_of_pool(const struct limit *limit)
+{
+	static const enum gm_counter pool[] = {GM_C_requested, GM_C_requested_peak, GM_C_handed_out,
+					       GM_C_mapped,    GM_C_mapped_peak,    GM_C_idle,
+					       GM_C_retired,   GM_C_retired_peak};
+	for (unsigned i = 0; i < sizeof pool / sizeof *pool; i++)
+		if (limit->counter == pool[i])
+			return true;
+	return false;
 }
 
 static int counter_unknown(const struct gm_command *self, const char *given, const char *name)
@@ -104,12 +125,12 @@ static int limit_add(struct check *check, const struct gm_command *self, const c
 {
 	const char *equals = strchr(given, '=');
 	char name[64] = "";
-	struct limit limit = {0};
+	struct limit limit;
 	if (!equals || equals == given)
 		return gm_tool_usage(self->name, "--max=%s: expected COUNTER=VALUE", given);
 	if ((size_t)(equals - given) < sizeof name)
 		snprintf(name, sizeof name, "%.*s", (int)(equals - given), given);
-	limit.counter = counter_named(name);
+	limit = limit_named(name);
 	if (limit.counter == GM_COUNTER_COUNT)
 		return counter_unknown(self, given, *name ? name : given);
 	const struct gm_counter_info *info = &gm_counter_table[limit.counter];
@@ -170,43 +191,58 @@ static unsigned limit_check(struct gm_emit *emit, const struct gm_figures *f,
 	const enum gm_value_kind kind = gm_logs_counter_kind(limit->counter);
 	unsigned n = 0;
 	for (unsigned d = 0; d < (process ? 1 : f->n_devices); d++) {
-		const uint64_t value = gm_figures_device(f, d, limit->counter);
+		const uint64_t value = limit_value(f, d, limit);
 		if (value <= limit->most)
 			continue;
-		excess_show(emit, &(struct excess){.figures = f,
-						   .device = process ? -1 : (int)d,
-						   .counter = info->name,
-						   .option = "",
-						   .value = {kind, value, NULL},
-						   .limit = {kind, limit->most, NULL}});
+		excess_show(emit,
+			    &(struct excess){.figures = f,
+					     .device = process ? -1 : (int)d,
+					     .counter = limit->word ? limit->word : info->name,
+					     .option = "",
+					     .value = {kind, value, NULL},
+					     .limit = {kind, limit->most, NULL}});
 		n++;
 	}
 	return n;
 }
 
-/* Blocks alive at the end: blocks of the pool, in mode trace blocks of the driver. */
+/* Blocks alive at the end, of the pool and of the driver. */
 static unsigned leaks_check(struct gm_emit *emit, const struct gm_figures *f)
 {
-	const bool trace = gm_figures_is_trace(f);
+	static const struct limit alive[] = {
+		{GM_C_live_blocks, NONE, NONE, "live_blocks", 0},
+		{GM_C_foreign_driver_calls, NONE, GM_C_foreign_driver_frees,
+		 "foreign_driver_calls - foreign_driver_frees", 0},
+	};
 	unsigned n = 0;
-	for (unsigned d = 0; d < f->n_devices; d++) {
-		const uint64_t live =
-			trace ? gm_figures_device(f, d, GM_C_foreign_driver_calls) -
-					gm_figures_device(f, d, GM_C_foreign_driver_frees)
-			      : gm_figures_device(f, d, GM_C_live_blocks);
+	for (unsigned i = 0; i < 2 * f->n_devices; i++) {
+		const struct limit *limit = &alive[i % 2];
+		const uint64_t live = limit_value(f, i / 2, limit);
 		if (!live)
 			continue;
 		excess_show(emit, &(struct excess){.figures = f,
-						   .device = (int)d,
-						   .counter = trace ? "foreign_driver_calls - "
-								      "foreign_driver_frees"
-								    : "live_blocks",
+						   .device = (int)i / 2,
+						   .counter = limit->word,
 						   .option = " (--no-leaks)",
 						   .value = GM_COUNT(live),
 						   .limit = GM_COUNT(0)});
 		n++;
 	}
 	return n;
+}
+
+/* False, after one message: a limit says nothing of this log. */
+static bool limits_apply(const struct check *check, const struct gm_figures *f)
+{
+	for (size_t i = 0; i < check->limits.n && gm_figures_is_trace(f); i++)
+		if (limit_is_of_pool(&check->limits.at[i])) {
+			gm_tool_error("%s: %s is the pool's, and this run was only watched; "
+				      "foreign_peak has the driver's memory",
+				      f->about->path,
+				      gm_counter_table[check->limits.at[i].counter].name);
+			return false;
+		}
+	return true;
 }
 
 /* A log of a run that did not end by itself has no final figures. False, after one message: it is
@@ -235,7 +271,7 @@ static int logs_check(struct gm_emit *emit, const struct check *check, const str
 		const struct gm_figures *f = &logs->at[i].figures;
 		for (size_t j = 0; j < check->limits.n; j++)
 			exceeded += limit_check(emit, f, &check->limits.at[j]);
-		if (!end_check(check, f))
+		if (!limits_apply(check, f) || !end_check(check, f))
 			status = GM_EXIT_FAILED;
 		else if (check->no_leaks)
 			exceeded += leaks_check(emit, f);

@@ -206,15 +206,13 @@ static void knobs_check(struct gm_doctor *doctor)
 			      gm_knob_table[i].name, given, why);
 	}
 	for (char **entry = environ; *entry; entry++) {
-		char word[128];
+		char word[128], why[128];
 		snprintf(word, sizeof word, "%.*s", (int)strcspn(*entry, "="), *entry);
 		if (strncmp(word, "GPUMEM_", 7) != 0 || gm_knob_is_known(word))
 			continue;
-		const char *nearest = gm_knob_nearest(word);
 		wrong++;
-		gm_doctor_say(doctor, name, GM_DOCTOR_WARN, "",
-			      nearest ? "%s is not a knob; did you mean %s?" : "%s is not a knob%s",
-			      word, nearest ? nearest : "; see gpumemstat env");
+		gm_doctor_say(doctor, name, GM_DOCTOR_WARN, "", "%s%s", word,
+			      gm_knob_unknown(word, why, sizeof why));
 	}
 	if (!knob_value(GM_KNOB_ID_enable).flag)
 		gm_doctor_say(doctor, name, GM_DOCTOR_FAIL, "Unset GPUMEM_ENABLE.",
