@@ -175,3 +175,19 @@ gpumem: $GPUMEM_TEST_CONF: 2 more bad lines"
 	[ -f kept.gml ]
 	"$TOOL" env --json $$ | jq -e '.knobs[] | select(.name == "GPUMEM_LOG") | .source == "file"'
 }
+
+@test "doctor reads the file" {
+	conf 'GPUMEM_ENABLE=0' 'GPUMEM_KEEP=1G'
+	status=0
+	"$TOOL" doctor --json >out || status=$?
+	[ "$status" -eq 1 ]
+	jq -e --arg conf "$GPUMEM_TEST_CONF" '[.checks[] | select(.check == "knobs").text] ==
+		["\($conf):2: GPUMEM_KEEP is not a knob any more; GPUMEM_TRIM_AFTER=TIME,SIZE replaces it",
+		 "GPUMEM_ENABLE=0 in \($conf): nothing is hooked"]' out
+	conf 'GPUMEM_LIMIT=50%'
+	GPUMEM_LIMIT=much "$TOOL" doctor --json >out
+	jq -e '[.checks[] | select(.check == "knobs") | .text + "|" + .remedy] | .[0] | startswith("GPUMEM_LIMIT=much: expected ") and endswith("|The file\u0027s value is used.")' out
+	chmod 666 "$GPUMEM_TEST_CONF"
+	"$TOOL" doctor --json >out
+	jq -e '.checks | any(.check == "knobs" and (.text | endswith(": others than its owner may write to it")))' out
+}

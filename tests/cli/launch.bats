@@ -58,6 +58,15 @@ source "$BATS_TEST_DIRNAME/cli.bash"
 
 @test "record -o FOLDER/" {
 	mkdir there
+	mkdir -p folder
+	status=0
+	"$TOOL" record -o folder -- touch started 2>err || status=$?
+	[ "$status" -eq 125 ]
+	[ "$(<err)" = 'gpumemstat: folder: a folder; -o folder/ writes into it' ]
+	mkfifo fifo
+	"$TOOL" record -o fifo -- touch started 2>err || status=$?
+	[ "$(<err)" = 'gpumemstat: fifo: not a regular file; no log can be written there' ]
+	[ ! -e started ]
 	"$TOOL" record -o there/ -- "$DEMO" 100 >/dev/null 2>err
 	[ "$(echo there/gpumem.*.gml | wc -w)" -eq 1 ]
 }

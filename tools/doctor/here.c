@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "base/size.h"
+#include "knob/conf.h"
 #include "knob/knob.h"
 #include "log/about.h"
 #include "log/file.h"
@@ -178,32 +179,48 @@ static void preload_check(struct gm_doctor *doctor)
 
 /* --- knobs --- */
 
-/* The effective value: the environment's if valid, else the default. */
+/* The effective value: the environment's if valid, else the file's, else the default. */
 static union gm_knob_value knob_value(enum gm_knob_id id)
 {
 	union gm_knob_value value;
 	char why[256];
-	const char *given = getenv(gm_knob_table[id].name);
-	if (!given || !gm_knob_parse(id, given, &value, why, sizeof why))
-		gm_knob_parse(id, gm_knob_table[id].fallback, &value, why, sizeof why);
+	gm_knob_judge(id, getenv(gm_knob_table[id].name), &value, why, sizeof why);
 	return value;
+}
+
+/* Returns the number of warnings. */
+static unsigned conf_check(struct gm_doctor *doctor)
+{
+	const struct gm_conf *conf = gm_conf_get();
+	const char *name = "knobs";
+	if (conf->ignored)
+		gm_doctor_say(doctor, name, GM_DOCTOR_WARN, "The file is ignored.", "%s: %s",
+			      conf->path, conf->ignored);
+	for (unsigned i = 0; i < conf->n_bad && i < GM_CONF_BAD_SHOWN; i++)
+		gm_doctor_say(doctor, name, GM_DOCTOR_WARN, "The line is ignored.", "%s:%u: %s",
+			      conf->path, conf->bad[i].line, conf->bad[i].reason);
+	return (conf->ignored != NULL) + conf->n_bad;
 }
 
 static void knobs_check(struct gm_doctor *doctor)
 {
 	extern char **environ;
 	const char *name = "knobs";
-	unsigned set = 0, wrong = 0;
+	unsigned set = 0, wrong = conf_check(doctor);
 	for (unsigned i = 0; i < GM_KNOB_COUNT; i++) {
 		union gm_knob_value value;
 		char why[256];
 		const char *given = getenv(gm_knob_table[i].name);
-		set += given != NULL;
-		if (!given || gm_knob_parse((enum gm_knob_id)i, given, &value, why, sizeof why))
+		const struct gm_knob_origin origin =
+			gm_knob_judge((enum gm_knob_id)i, given, &value, why, sizeof why);
+		set += given || origin.source != GM_KNOB_DEFAULT;
+		if (!given || !*why)
 			continue;
 		wrong++;
-		gm_doctor_say(doctor, name, GM_DOCTOR_WARN, "The default is used.", "%s=%.200s: %s",
-			      gm_knob_table[i].name, given, why);
+		gm_doctor_say(doctor, name, GM_DOCTOR_WARN,
+			      origin.source == GM_KNOB_DEFAULT ? "The default is used."
+							       : "The file's value is used.",
+			      "%s=%.200s: %s", gm_knob_table[i].name, given, why);
 	}
 	for (char **entry = environ; *entry; entry++) {
 		char word[128], why[128];
@@ -215,8 +232,12 @@ static void knobs_check(struct gm_doctor *doctor)
 			      gm_knob_unknown(word, why, sizeof why));
 	}
 	if (!knob_value(GM_KNOB_ID_enable).flag)
-		gm_doctor_say(doctor, name, GM_DOCTOR_FAIL, "Unset GPUMEM_ENABLE.",
-			      "GPUMEM_ENABLE=0: nothing is hooked");
+		gm_doctor_say(doctor, name, GM_DOCTOR_FAIL,
+			      getenv("GPUMEM_ENABLE") ? "Unset GPUMEM_ENABLE."
+						      : "Set GPUMEM_ENABLE=1.",
+			      "GPUMEM_ENABLE=0%s%s: nothing is hooked",
+			      getenv("GPUMEM_ENABLE") ? "" : " in ",
+			      getenv("GPUMEM_ENABLE") ? "" : gm_conf_get()->path);
 	else if (!wrong)
 		gm_doctor_say(doctor, name, GM_DOCTOR_OK, "", "%u set, none of them wrong", set);
 }

@@ -112,12 +112,23 @@ static int log_writer(const char *path)
 	return pid;
 }
 
+/* The library would take another name, with a number. False, after one message: it must not. */
+static bool name_can_be_log(const char *path, const struct stat *st)
+{
+	if (S_ISREG(st->st_mode))
+		return true;
+	if (S_ISDIR(st->st_mode))
+		gm_tool_error("%s: a folder; -o %s/ writes into it", path, path);
+	else
+		gm_tool_error("%s: not a regular file; no log can be written there", path);
+	return false;
+}
+
 /* `exact`: the file has the name itself, without a number. */
 static bool log_remove(const char *path, bool exact)
 {
 	struct stat st;
 	int writer;
-	/* A device or a FIFO is refused later. */
 	if (stat(path, &st) == 0 && !S_ISREG(st.st_mode))
 		return true;
 	if (!file_is_log(path)) {
@@ -138,10 +149,13 @@ static bool log_remove(const char *path, bool exact)
 bool gm_leftover_logs_overwrite(const char *name)
 {
 	struct gm_find old = {0};
+	struct stat st;
 	char path[PATH_MAX], glob[2 * PATH_MAX];
 	bool good = true;
 	if (!name_exact(name, path, sizeof path) || !gm_find_path_glob(path, glob, sizeof glob))
 		return true;
+	if (stat(path, &st) == 0 && !name_can_be_log(path_from_here(path), &st))
+		return false;
 	gm_find_matching(&old, glob);
 	for (size_t i = 0; good && i < old.paths.n; i++)
 		good = log_remove(path_from_here(old.paths.at[i]),
