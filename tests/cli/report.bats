@@ -163,6 +163,14 @@ page() {
 	[ "$(TZ=UTC0 node "$BATS_TEST_DIRNAME/report_functions.js" a.html)" = fine ]
 }
 
+@test "tensors of PyTorch have the place of blocks" {
+	mklog a.gml at:1s map:0:128M:1us stack:7 alloc:0:64M:1us tensor:0:20M tensor:0:10M at:2s back:1 alloc:0:32M:1us
+	"$TOOL" report --json a.gml | jq -e '.logs[0].devices[0].moments | map([.at, .level, .bytes, .blocks]) ==
+		[["peak", "tensor", 31457280, 2], ["exit", "tensor", 10485760, 1]]'
+	mklog b.gml at:1s map:0:128M:1us stack:7 alloc:0:64M:1us
+	"$TOOL" report --json b.gml | jq -e '.logs[0].devices[0].moments | all(.level == "block")'
+}
+
 @test "in a browser: no error, no request; zoom, hover, keys, search and choices work" {
 	command -v python3 >/dev/null || skip "no python3"
 	browser=$(command -v chromium || command -v chromium-browser || command -v google-chrome) || skip "no Chromium"

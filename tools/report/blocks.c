@@ -48,13 +48,13 @@ static void blocks_take(struct gm_report_moment moments[GM_COUNTER_DEVICES], str
 
 static void moment_read(struct gm_report_blocks *out, unsigned which, enum gm_moment_kind kind)
 {
-	const struct gm_moment_wish wish = {.kind = kind};
+	const struct gm_moment_wish wish = {.kind = kind, .level = out->level};
 	struct gm_report_moment *moments = out->moments[which];
 	struct gm_alive_moment found[GM_COUNTER_DEVICES] = {0};
 	struct gm_groups groups;
 	struct gm_alive alive;
 	gm_alive_moments(out->figures->file, &wish, found);
-	gm_alive_find(out->figures->file, found, false, GM_LEVEL_BLOCKS, &alive);
+	gm_alive_find(out->figures->file, found, false, out->level, &alive);
 	gm_groups_make(&groups, &alive, GM_GROUP_STACK);
 	for (unsigned d = 0; d < GM_COUNTER_DEVICES; d++) {
 		moments[d].known = found[d].known;
@@ -134,6 +134,7 @@ void gm_report_blocks_read(struct gm_report_blocks *out, const struct gm_figures
 	*out = (struct gm_report_blocks){.figures = figures, .symbols = {.file = figures->file}};
 	if (gm_alive_missing(figures->about))
 		return;
+	out->level = gm_level_of(figures->file);
 	moment_read(out, GM_REPORT_PEAK, GM_MOMENT_PEAK);
 	if (figures->refusals.n)
 		moment_read(out, GM_REPORT_OOM, GM_MOMENT_OOM);
@@ -187,6 +188,8 @@ static void moment_show(struct gm_emit *emit, const struct gm_report_blocks *blo
 	gm_emit_value(emit, "ns", GM_NS(gm_figures_at(blocks->figures, moment->time)));
 	gm_emit_value(emit, "bytes", GM_BYTES(moment->all.bytes));
 	gm_emit_value(emit, "blocks", GM_COUNT(moment->all.blocks));
+	gm_emit_value(emit, "level",
+		      GM_TEXT(blocks->level == GM_LEVEL_TENSORS ? "tensor" : "block"));
 	gm_emit_value(emit, "stacks", GM_COUNT(moment->all.n));
 	gm_emit_list(emit, "by_stack");
 	for (size_t i = 0; i < moment->stacks.n; i++) {

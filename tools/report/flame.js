@@ -101,7 +101,7 @@ class Flame {
 
 	textOf(node) {
 		const share = node === this.root ? "" : ` (${shareText(node.bytes, this.root.bytes)})`;
-		return `${node.name}: ${bytesText(node.bytes)}${share} in ${pluralText(node.blocks, "block")}`;
+		return `${node.name}: ${bytesText(node.bytes)}${share} in ${pluralText(node.blocks, this.root.level)}`;
 	}
 
 	tell(node) {

@@ -172,7 +172,8 @@ function sumShow() {
 	}
 	const found = search.active ? flame.bytesFound() : 0;
 	const foundText = `Found: ${bytesText(found)}, ${shareText(found, moment.bytes)}.`;
-	sum.replaceChildren(`${bytesText(moment.bytes)} in ${pluralText(moment.blocks, "block")} of `
+	byId("alive-title").textContent = moment.level === "tensor" ? "Tensors of PyTorch alive" : "Blocks alive";
+	sum.replaceChildren(`${bytesText(moment.bytes)} in ${pluralText(moment.blocks, moment.level)} of `
 		+ `${pluralText(moment.stacks, "call stack")}, at ${timeText(moment.ns)}.`,
 		...(search.active ? [" ", make("mark", {}, foundText)] : []));
 	if (!log.older_known)

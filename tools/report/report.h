@@ -23,6 +23,7 @@ struct gm_report_moment {
 /* The blocks at each moment, with their stacks. */
 struct gm_report_blocks {
 	const struct gm_figures *figures;
+	enum gm_level level;
 	struct gm_report_moment moments[GM_REPORT_MOMENTS][GM_COUNTER_DEVICES];
 	struct gm_symbols symbols;
 	GM_ARRAY(uint32_t) stacks;	  /* numbers of stacks, sorted */

@@ -113,7 +113,7 @@ class Search {
 function treeMake(moment, stacks) {
 	const node = (parent, name, call) =>
 		({call, name, bytes: 0, blocks: 0, depth: parent ? parent.depth + 1 : 0, parent, children: new Map()});
-	const root = node(null, "all blocks", null);
+	const root = Object.assign(node(null, `all ${moment.level}s`, null), {level: moment.level});
 	const add = (at, one) => {
 		at.bytes += one.bytes;
 		at.blocks += one.blocks;

@@ -70,7 +70,7 @@ function blocksTable(moment, stacks, search) {
 	return tableMake(BLOCK_COLUMNS, moment.largest.map((block) => ({
 		cells: [bytesText(block.bytes), shareMake(block.bytes, moment.bytes),
 			block.ns === null ? "before the log" : timeText(block.ns), block.address,
-			block.driver ? "driver" : "pool", siteMake(stacks, block.stack)],
+			moment.level === "tensor" ? "cache" : block.driver ? "driver" : "pool", siteMake(stacks, block.stack)],
 		text: `${block.address} ${stackSearched(stacks, block.stack)}`,
 	})), search);
 }
