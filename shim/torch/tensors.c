@@ -188,7 +188,7 @@ static void tensor_born(struct tensor *tensor, struct gm_stack_from from)
 	if (!gm_log_wants(GM_RECORD_TENSOR))
 		return;
 	if (gm_stack_wanted(tensor->bytes))
-		tensor->stack = gm_stack_capture(&gm_shim_inside, from);
+		tensor->stack = gm_stack_capture(NULL, from); /* c10 holds its mutex */
 	tensor_add(tensor);
 	tensor_log(GM_RECORD_TENSOR, tensor);
 }

@@ -228,7 +228,7 @@ enum gm_python_state gm_python_frames(struct gm_frame *out, uint32_t most, unsig
 	if (atomic_load_explicit(&state, memory_order_acquire) != FOUND || !api.Py_IsInitialized())
 		return GM_PYTHON_NONE;
 	void *mine = api.PyGILState_GetThisThreadState();
-	if (!mine || mine != api.PyThreadState_GetUnchecked()) {
+	if (!mine || !guard || mine != api.PyThreadState_GetUnchecked()) {
 		*n = mine ? gm_released_frames(mine, out, most, cut) : 0;
 		return *n ? GM_PYTHON_HERE : GM_PYTHON_ELSEWHERE;
 	}

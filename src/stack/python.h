@@ -34,8 +34,8 @@ enum gm_python_state {
 
 /*
  * The calls in progress in Python, the innermost first: at most `most`, their number in *n; *cut:
- * there are more. *guard is 0 during calls of the interpreter, and 1 afterwards.
- * pre: no lock is held; this thread is in no other call of this function.
+ * there are more. *guard is 0 during calls of the interpreter, and 1 afterwards; `guard` NULL: it
+ * is not called (stack.h). pre: no lock is held; this thread is in no other call of this function.
  */
 enum gm_python_state gm_python_frames(struct gm_frame *out, uint32_t most, unsigned *guard,
 				      uint32_t *n, bool *cut);

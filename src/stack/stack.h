@@ -38,7 +38,9 @@ struct gm_stack_from {
 /*
  * The number of the calling thread's stack, which the log has from now on; 0: there is no room for
  * another one, or this call is from a finalizer that runs within one. *guard is the caller's: 0
- * during calls of the interpreter, which run code of the program, else 1. `from`: the program's
+ * during calls of the interpreter, which run code of the program, else 1. NULL: the interpreter is
+ * not called, for the caller's caller holds a lock that such code may wait for; the frames are read
+ * as those of a thread without the interpreter's lock (released.h). `from`: the program's
  * call, or {0}, which takes longer. pre: *guard is 1, no lock is held. Preserves errno.
  */
 uint32_t gm_stack_capture(unsigned *guard, struct gm_stack_from from);

@@ -75,3 +75,31 @@ counters() {
 	[ "$(counters tensor_calls)" = 6 ]
 	"$TOOL" live log | grep -qx 'device 0      at end: 64.0 MiB in 1 block'
 }
+
+# The interpreter must not be called here: the cache's mutex is held, which another thread of Python may want.
+@test "lines of Python, with its lock and without it" {
+	command -v python3 >/dev/null || skip "no python3"
+	[ -z "$TEST_UNDER" ] || skip "valgrind is too slow for Python"
+	python3 -c 'import sys; sys.exit(not (3, 9) <= sys.version_info[:2] <= (3, 13))' || skip "the layout of this Python is unknown"
+	cat >model.py <<-'END'
+		import ctypes
+		import sys
+		cuda = ctypes.PyDLL("libcuda.so.1")
+		context, segment = ctypes.c_void_p(), ctypes.c_uint64()
+		assert cuda.cuInit(0) == 0
+		assert cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0) == 0
+		assert cuda.cuCtxSetCurrent(context) == 0
+		assert cuda.cuMemAlloc_v2(ctypes.byref(segment), ctypes.c_size_t(64 << 20)) == 0
+		def take(cache, at, size):
+		    cache.tensor_take(ctypes.c_void_p(segment.value + at), ctypes.c_size_t(size))
+		def held():
+		    take(ctypes.PyDLL(sys.argv[1]), 0, 8 << 20)
+		def released():
+		    take(ctypes.CDLL(sys.argv[1]), 8 << 20, 4 << 20)
+		held()
+		released()
+	END
+	preloaded "$(command -v python3)" model.py "$PROGRAMS/libtensors_cuda.so"
+	"$TOOL" live --json log | jq -e '.logs[0].devices[0].groups | map([.bytes, ([.frames[] | select(.language == "python") | "\(.function):\(.line)"] | join(" "))]) ==
+		[[8388608, "take:10 held:12 <module>:15"], [4194304, "take:10 released:14 <module>:16"]]'
+}
