@@ -25,7 +25,8 @@ enum { TORCH_CUDA = 1 };
 typedef void report_fn(void *address, int64_t bytes, size_t allocated, size_t reserved,
 		       struct torch_device device);
 
-static struct gm_lock lock = GM_LOCK_INIT(GM_LOCK_RANK_TABLE); /* of all below */
+/* For new rows of `callers`, and for the tensors alive. */
+static struct gm_lock lock = GM_LOCK_INIT(GM_LOCK_RANK_TABLE);
 
 /* --- the function behind ours --- */
 
@@ -206,6 +207,7 @@ static void tensor_report(struct tensor *tensor, bool born, size_t allocated, si
 			  struct gm_stack_from from)
 {
 	const unsigned device = tensor->device;
+	tensor->thread = gm_thread_id();
 	gm_counter_set(device, GM_C_tensor_bytes, allocated);
 	gm_counter_raise(device, GM_C_tensor_peak, allocated);
 	gm_counter_set(device, GM_C_cache_bytes, reserved);
@@ -221,7 +223,6 @@ void gm_tensors_report(void *address, int64_t bytes, size_t allocated, size_t re
 	report_fn *next = next_of(__builtin_return_address(0));
 	struct tensor tensor = {.address = address,
 				.bytes = (uint64_t)(bytes < 0 ? -bytes : bytes),
-				.thread = gm_thread_id(),
 				.device = (uint8_t)device.index};
 	bool cuda =
 		device.type == TORCH_CUDA && device.index >= 0 && device.index < GM_COUNTER_DEVICES;

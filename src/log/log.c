@@ -255,10 +255,9 @@ static void live_put(void *arg, const struct gm_record *live)
 	*n += live->kind == GM_RECORD_LIVE;
 }
 
-/* Make a new segment readable without the ones before it: write all strings, live blocks and
- * tensors.
- * Blocks that would fill more than half of it are left out, else the checkpoint itself would need a
- * new segment, without end. No lock is held: the pool's walk takes its own. */
+/* Make a new segment readable without the ones before it: write all strings, and the blocks and
+ * tensors alive. If these would fill more than half of it, they are left out, else the checkpoint
+ * itself would need a new segment, without end. No lock is held: the walk takes its own. */
 static void checkpoint_write(struct gm_writer *w)
 {
 	const struct gm_segment *segment = atomic_load(&w->current);

@@ -182,7 +182,7 @@ struct gm_frame {
 
 enum gm_stack_flag {
 	GM_STACK_CUT = 1,    /* outer frames are missing */
-	GM_STACK_C_ONLY = 2, /* Python runs, but this thread did not hold its lock */
+	GM_STACK_C_ONLY = 2, /* Python runs, but the frames of this thread are unknown */
 };
 
 _Static_assert(sizeof(struct gm_frame) == 16, "gpumem-log(5) gives the offsets");

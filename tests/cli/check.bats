@@ -63,6 +63,8 @@ bad.gml: device 0: live_blocks is 1, above 0 (--no-leaks)' --max mapped_peak=64M
 	exceeds 't.gml: device 0: foreign_driver_calls - foreign_driver_frees is 1, above 0 (--no-leaks)' --no-leaks t.gml
 	expect 1 "gpumemstat: t.gml: mapped_peak is the pool's, and this run was only watched; foreign_peak has the driver's memory" \
 		check --max mapped_peak=1G t.gml
+	expect 1 "gpumemstat: t.gml: live_blocks is the pool's, and this run was only watched; foreign_peak has the driver's memory" \
+		check --max live_blocks=0 t.gml
 	exceeds 't.gml: device 0: alive is 1, above 0' --max alive=0 t.gml
 	mklog both.gml at:1s map:0:64M:1us alloc:0:1M:1us driver:0:3M:1us driver:0:3M:1us
 	exceeds 'both.gml: device 0: alive is 3, above 0

@@ -297,7 +297,7 @@ shell_script() {
 	bash=$(type -P bash)
 	mkdir shims
 	shell_script shims/python3 'set -e' '[ -n "$PYENV_DEBUG" ] && set -x' '' 'program="${0##*/}"' '' \
-		'export PYENV_ROOT="/root/.pyenv"' 'exec "/root/.pyenv/libexec/pyenv" exec "$program" "$@"'
+		'export PYENV_ROOT="/home/ann/.pyenv"' 'exec "/home/ann/.pyenv/libexec/pyenv" exec "$program" "$@"'
 	PATH=$PWD/shims:$PATH judged 0 python3 train.py >text
 	diff -u - <(grep -v '^result' text) <<-END
 	ok script $PWD/shims/python3 is a script for $bash.
@@ -308,7 +308,7 @@ shell_script() {
 		"exec /opt/asdf/bin/asdf exec \"python3\" \"\$@\" # asdf_allow: ' asdf '"
 	judged 0 shims/python3 train.py | grep -q '\. Ask for that program: gpumemstat doctor -- "$(asdf which python3)"$'
 	# A Python script whose interpreter is a shim.
-	shell_script shims/python3 'exec "/root/.pyenv/libexec/pyenv" exec "$program" "$@"'
+	shell_script shims/python3 'exec "/home/ann/.pyenv/libexec/pyenv" exec "$program" "$@"'
 	printf '#!/usr/bin/env python3\n' >train
 	chmod +x train
 	PATH=$PWD/shims:$PATH judged 0 ./train >text

@@ -18,7 +18,7 @@ RUN=(at:1s map:0:64M:100us map:1:64M:1us stack:7 alloc:0:10M:1us alloc:0:10M:1us
 	5.00 MiB      1 block
 	              libone.so+0x16b
 	              0xdead
-	              C frames only: the thread did not hold Python's lock
+	              C frames only: the thread's frames of Python are unknown
 
 	2.00 MiB      1 block
 	              libone.so+0x0

@@ -45,3 +45,11 @@ calls() {
 	SIM_TRACE=$BATS_TEST_TMPDIR/trace preloaded "$PROGRAMS/$2" "${@:3}" >/dev/null
 	grep -cx "$name 0" "$BATS_TEST_TMPDIR/trace" || true
 }
+
+# record_events STACKS: from now on programs leave every event in the file `log` of a folder of their own; TOOL reads it.
+record_events() {
+	TOOL=$PWD/gpumemstat
+	export ASAN_OPTIONS=detect_leaks=0:verify_asan_link_order=0 LC_ALL=C
+	cd "$BATS_TEST_TMPDIR"
+	KNOBS=(GPUMEM_LOG=events GPUMEM_LOG_NAME=log GPUMEM_STACKS="$1")
+}

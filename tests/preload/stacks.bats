@@ -4,10 +4,8 @@
 
 setup() {
 	. "$BATS_TEST_DIRNAME/behaviour.bash"
-	TOOL=$PWD/gpumemstat SOURCES=$BATS_TEST_DIRNAME
-	export ASAN_OPTIONS=detect_leaks=0:verify_asan_link_order=0 LC_ALL=C
-	cd "$BATS_TEST_TMPDIR"
-	KNOBS=(GPUMEM_LOG=events GPUMEM_LOG_NAME=log GPUMEM_STACKS=large)
+	SOURCES=$BATS_TEST_DIRNAME
+	record_events large
 	command -v addr2line >/dev/null || skip "no addr2line"
 }
 

@@ -4,10 +4,7 @@
 
 setup() {
 	. "$BATS_TEST_DIRNAME/behaviour.bash"
-	TOOL=$PWD/gpumemstat
-	export ASAN_OPTIONS=detect_leaks=0:verify_asan_link_order=0 LC_ALL=C
-	cd "$BATS_TEST_TMPDIR"
-	KNOBS=(GPUMEM_LOG=events GPUMEM_LOG_NAME=log GPUMEM_STACKS=all)
+	record_events all
 }
 
 # odd WAY [NUMBER]: the program ends as natively; functions of its only stack in one line.

@@ -92,12 +92,16 @@ static uint64_t limit_value(const struct gm_figures *f, unsigned d, const struct
 /* In mode trace the pool has no memory: a limit of it would never be exceeded. */
 static bool limit_is_of_pool(const struct limit *limit)
 {
-	static const enum gm_counter pool[] = {GM_C_requested, GM_C_requested_peak, GM_C_handed_out,
-					       GM_C_mapped,    GM_C_mapped_peak,    GM_C_idle,
-					       GM_C_retired,   GM_C_retired_peak};
+	static const enum gm_counter pool[] = {
+		GM_C_requested,	     GM_C_requested_peak, GM_C_handed_out,
+		GM_C_mapped,	     GM_C_mapped_peak,	  GM_C_idle,
+		GM_C_retired,	     GM_C_retired_peak,	  GM_C_live_blocks,
+		GM_C_free_calls,     GM_C_free_bytes,	  GM_C_allocate_pool,
+		GM_C_allocate_bytes, GM_C_map_bytes,	  GM_C_unreclaimable_peak,
+		GM_C_internal_peak};
 	for (unsigned i = 0; i < sizeof pool / sizeof *pool; i++)
 		if (limit->counter == pool[i])
-			return true;
+			return limit->plus == NONE; /* else it includes the driver's */
 	return false;
 }
 

@@ -47,15 +47,10 @@ static void symbols_find(struct view *view, const struct gm_options *options)
 
 /* --- one device --- */
 
-static const char *level_name(enum gm_level level)
-{
-	return level == GM_LEVEL_TENSORS ? "tensor" : "block";
-}
-
 static const char *blocks_text(enum gm_level level, uint64_t n, char *buf, size_t size)
 {
 	char count[32];
-	snprintf(buf, size, "%s %s%s", gm_tool_count(n, count, sizeof count), level_name(level),
+	snprintf(buf, size, "%s %s%s", gm_tool_count(n, count, sizeof count), gm_level_name(level),
 		 n == 1 ? "" : "s");
 	return buf;
 }
@@ -234,7 +229,7 @@ static void device_show(struct gm_emit *emit, const struct view *view, unsigned 
 	gm_emit_value(emit, "ns", GM_NS(gm_figures_at(view->figures, moment->at.time)));
 	gm_emit_value(emit, "bytes", GM_BYTES(part.bytes));
 	gm_emit_value(emit, "blocks", GM_COUNT(part.blocks));
-	gm_emit_value(emit, "level", GM_TEXT(level_name(view->level)));
+	gm_emit_value(emit, "level", GM_TEXT(gm_level_name(view->level)));
 	if (view->level == GM_LEVEL_TENSORS) {
 		gm_emit_value(emit, "under_bytes", GM_BYTES(view->under[d]));
 		gm_emit_value(emit, "under_blocks", GM_COUNT(view->n_under[d]));

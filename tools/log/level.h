@@ -10,6 +10,12 @@
 
 enum gm_level { GM_LEVEL_BLOCKS, GM_LEVEL_TENSORS };
 
+/* The word for one of them. */
+static inline const char *gm_level_name(enum gm_level level)
+{
+	return level == GM_LEVEL_TENSORS ? "tensor" : "block";
+}
+
 /* The highest level of which the log has events. */
 static inline enum gm_level gm_level_of(struct gm_log_file *file)
 {

@@ -188,8 +188,7 @@ static void moment_show(struct gm_emit *emit, const struct gm_report_blocks *blo
 	gm_emit_value(emit, "ns", GM_NS(gm_figures_at(blocks->figures, moment->time)));
 	gm_emit_value(emit, "bytes", GM_BYTES(moment->all.bytes));
 	gm_emit_value(emit, "blocks", GM_COUNT(moment->all.blocks));
-	gm_emit_value(emit, "level",
-		      GM_TEXT(blocks->level == GM_LEVEL_TENSORS ? "tensor" : "block"));
+	gm_emit_value(emit, "level", GM_TEXT(gm_level_name(blocks->level)));
 	gm_emit_value(emit, "stacks", GM_COUNT(moment->all.n));
 	gm_emit_list(emit, "by_stack");
 	for (size_t i = 0; i < moment->stacks.n; i++) {

@@ -34,7 +34,7 @@ function siteMake(stacks, number) {
 	if (about.cut)
 		list.append(make("li", {class: "faint"}, "further ones, which the log lacks"));
 	if (about.c_only)
-		list.append(make("li", {class: "faint"}, "C frames only: the thread did not hold Python's lock"));
+		list.append(make("li", {class: "faint"}, "C frames only: the thread's frames of Python are unknown"));
 	return make("details", {}, make("summary", {}, path.map(callLine).join(" ← ") || "an empty stack"), list);
 }
 

@@ -149,7 +149,7 @@ static void stack_text(struct gm_emit *emit, const struct gm_symbols *symbols,
 	if (stack->flags & GM_STACK_CUT)
 		gm_emit_line(emit, "", "... and further ones that the log lacks");
 	if (stack->flags & GM_STACK_C_ONLY)
-		gm_emit_line(emit, "", "C frames only: the thread did not hold Python's lock");
+		gm_emit_line(emit, "", "C frames only: the thread's frames of Python are unknown");
 }
 
 static void frame_json(struct gm_emit *emit, const struct gm_symbols *symbols,
