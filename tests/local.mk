@@ -12,6 +12,7 @@ include tests/sim/local.mk
 include tests/preload/local.mk
 include tests/stress/local.mk
 include tests/core/local.mk
+include tests/frames/local.mk
 include tests/programs/local.mk
 include tests/cli/local.mk
 include tests/cli/wrong.mk

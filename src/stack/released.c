@@ -1,330 +1,427 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "stack/released.h"
 
-#include <dlfcn.h>
-#include <stdlib.h>
+#include <sched.h>
+#include <stdatomic.h>
 #include <string.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
 #include "base/debug.h"
+#include "base/msg.h"
 #include "base/thread.h"
 #include "log/log.h"
+#include "stack/layout.h"
+#include "stack/pyapi.h"
 
-enum { NONE = -1, SETS = 1024, WAYS = 4, ON_C_STACK = 3 };
-
-/* Offsets in bytes, in 64-bit builds with the lock. */
-struct layout {
-	unsigned version; /* as Py_Version >> 16 */
-	int current;	  /* in a thread's state: its innermost frame, or a pointer to it */
-	int within;	  /* offset there of the frame's address; NONE: no pointer */
-	int code, back;	  /* in a frame */
-	int at;		  /* in a frame: the position in its code */
-	int unit;	  /* the position is an int in so many bytes; 0: an address */
-	int owner;	  /* in a frame: ON_C_STACK: a frame of no function; NONE: no member */
-	int characters;	  /* in an ASCII text */
-};
-static const struct layout layouts[] = {
-	{0x0309, 24, NONE, 32, 24, 104, 1, NONE, 48}, {0x030a, 24, NONE, 32, 24, 96, 2, NONE, 48},
-	{0x030b, 56, 8, 32, 48, 56, 0, NONE, 48},     {0x030c, 56, 0, 0, 8, 56, 0, 70, 40},
-	{0x030d, 72, NONE, 0, 8, 56, 0, 70, 40},
-};
-
-/* Offsets in all releases: in an object, in its type, in a row of the type's members, in a text or
- * a row of bytes, in a text, in a row of bytes. */
-enum { TYPE = 8, SIZE = 32, MEMBERS = 240, MEMBER_OFFSET = 16, MEMBER = 40 };
-enum { LENGTH = 16, HASH = 24, TEXT_STATE = 32, BYTES = 32 };
-enum { COMPACT = 1 << 5, ASCII = 1 << 6 };
-
-/* Written by the thread that searches for the interpreter; later by the main thread alone. */
 static struct {
-	const struct layout *layout; /* NULL: unknown, or refused */
-	const void *code_type, *text_type;
-	int (*line)(void *code, int at);
-	int file, name, lines, first; /* in a code object */
-	uint64_t begin;		      /* in a code object: its instructions */
-	bool confirmed;
+	const struct gm_layout *layout;
+	struct gm_layout_code code;
 } python;
+static _Atomic enum gm_released_state state;
+static _Atomic uint32_t walks; /* under way, of threads other than the main one */
 static uint32_t main_thread;
 
-/* Cached data of a place in a code object; the main thread's. */
-struct kept {
-	const void *code, *file, *name, *lines;
-	uint64_t print; /* checksum of the texts and lines */
-	int at, first;
-	struct gm_frame frame;
+enum { PAGE = 4096, NAME_MOST = 1 << 20, TABLE_MOST = 1 << 24 };
+enum { OWNED_BY_GENERATOR = 1 };
+
+/* One walk. */
+struct walk {
+	const struct gm_layout *l;
+	struct gm_released_memory *memory;
+	bool asks; /* the layout is unconfirmed */
 };
-static struct kept (*cache)[WAYS]; /* SETS of them */
-static unsigned replaced;
 
 /* --- reading --- */
 
-static __attribute__((noinline)) bool bytes_ask(const char *from, void *out, size_t n)
+static __attribute__((noinline)) bool memory_ask(const char *from, size_t n)
 {
-	const struct iovec mine = {out, n};
-	const struct iovec theirs = {(void *)(uintptr_t)from, n};
-	return process_vm_readv(getpid(), &mine, 1, &theirs, 1, 0) == (ssize_t)n;
+	const char *last = from + n - 1;
+	for (bool more = true; more;) {
+		char byte;
+		const struct iovec mine = {&byte, 1};
+		const struct iovec theirs = {(void *)(uintptr_t)from, 1};
+		if (process_vm_readv(getpid(), &mine, 1, &theirs, 1, 0) != 1)
+			return false;
+		more = from < last;
+		from = last - from > PAGE ? from + PAGE : last;
+	}
+	return true;
+}
+
+/* May these bytes be read? */
+static inline bool readable(const struct walk *walk, const void *from, int64_t offset, size_t n)
+{
+	return GM_LIKELY(!walk->asks) || !n || memory_ask((const char *)from + offset, n);
 }
 
 /* False: the address is unreadable. */
-static inline __attribute__((always_inline)) bool bytes_read(const void *from, int64_t offset,
-							     void *out, size_t n)
+static inline __attribute__((always_inline)) bool
+bytes_read(const struct walk *walk, const void *from, int64_t offset, void *out, size_t n)
 {
-	if (GM_UNLIKELY(!python.confirmed))
-		return bytes_ask((const char *)from + offset, out, n);
+	if (!readable(walk, from, offset, n))
+		return false;
 	memcpy(out, (const char *)from + offset, n);
 	return true;
 }
 
-static inline bool pointer_read(const void *from, int offset, const void **out)
+static inline bool pointer_read(const struct walk *walk, const void *from, int offset,
+				const void **out)
 {
-	return bytes_read(from, offset, out, sizeof *out);
+	return bytes_read(walk, from, offset, out, sizeof *out);
 }
 
-static inline bool object_is(const void *object, const void *type)
+static inline bool object_is(const struct walk *walk, const void *object, const void *type)
 {
 	const void *its;
-	return object && pointer_read(object, TYPE, &its) && its == type;
+	return object && pointer_read(walk, object, GM_LAYOUT_TYPE, &its) && its == type;
 }
 
-/* The string number of a text in the log; 0: it has characters beyond ASCII, for which the
- * interpreter would have to make the bytes. */
-static uint32_t text_number(const void *object)
+/* --- texts --- */
+
+enum { COMPACT = 1 << 5, ASCII = 1 << 6, KIND_SHIFT = 2, KIND = 7 };
+
+static size_t utf8_put(char *to, uint32_t c)
 {
-	uint32_t state;
-	if (!bytes_read(object, TEXT_STATE, &state, sizeof state) ||
-	    (state & (COMPACT | ASCII)) != (COMPACT | ASCII))
-		return 0;
-	return gm_log_string((const char *)object + python.layout->characters);
+	static const uint8_t mark[] = {0, 0, 0xc0, 0xe0, 0xf0};
+	const size_t n = c < 0x80 ? 1 : c < 0x800 ? 2 : c < 0x10000 ? 3 : 4;
+	for (size_t i = n; i-- > 1; c >>= 6)
+		to[i] = (char)(0x80 | (c & 63));
+	to[0] = (char)(mark[n] | c);
+	return n;
+}
+
+static uint32_t character_at(const char *characters, unsigned width, uint64_t i)
+{
+	uint32_t wide;
+	uint16_t middle;
+	switch (width) {
+	case 1:
+		return (uint8_t)characters[i];
+	case 2:
+		memcpy(&middle, characters + 2 * i, sizeof middle);
+		return middle;
+	default:
+		memcpy(&wide, characters + 4 * i, sizeof wide);
+		return wide;
+	}
+}
+
+/* Half of a surrogate pair has no form in UTF-8. */
+static const char *utf8_make(char *to, const char *characters, unsigned width, uint64_t length)
+{
+	size_t n = 0;
+	for (uint64_t i = 0; i < length && n + 5 < GM_RELEASED_TEXT; i++) {
+		const uint32_t c = character_at(characters, width, i);
+		n += utf8_put(to + n, (c >= 0xd800 && c < 0xe000) || c > 0x10ffff ? 0xfffd : c);
+	}
+	to[n] = '\0';
+	return to;
+}
+
+/* The number of a text in the log; false: not a text of this layout. */
+static bool text_read(const struct walk *walk, const void *object, uint64_t *number)
+{
+	uint32_t bits;
+	uint64_t length;
+	if (!object_is(walk, object, gm_python.PyUnicode_Type) ||
+	    !bytes_read(walk, object, GM_LAYOUT_TEXT_STATE, &bits, sizeof bits) ||
+	    !bytes_read(walk, object, GM_LAYOUT_LENGTH, &length, sizeof length))
+		return false;
+	const bool ascii = bits & ASCII;
+	const unsigned width = bits >> KIND_SHIFT & KIND;
+	const int begin = ascii ? walk->l->ascii : walk->l->wide;
+	if (!(bits & COMPACT) || (width != 1 && width != 2 && width != 4) || length > NAME_MOST ||
+	    !readable(walk, object, begin, (length + 1) * width))
+		return false;
+	const char *characters = (const char *)object + begin;
+	if (character_at(characters, width, length) != 0)
+		return false;
+	*number = gm_log_string(ascii ? characters
+				      : utf8_make(walk->memory->text, characters, width, length));
+	return true;
 }
 
 /* --- a frame --- */
 
 /* The frame's position in its code, in bytes. */
-static inline bool at_read(const struct layout *l, const void *frame, const void *code, int *out)
+static inline bool at_read(const struct walk *walk, const void *frame, const void *code, int *out)
 {
 	const void *address;
-	if (l->unit) {
-		if (!bytes_read(frame, l->at, out, sizeof *out))
+	if (walk->l->unit) {
+		if (!bytes_read(walk, frame, walk->l->at, out, sizeof *out))
 			return false;
-		*out *= l->unit;
+		*out *= walk->l->unit;
 		return true;
 	}
-	if (!pointer_read(frame, l->at, &address))
+	if (!pointer_read(walk, frame, walk->l->at, &address))
 		return false;
-	*out = (int)((uintptr_t)address - (uintptr_t)code - python.begin);
+	*out = (int)((intptr_t)address - (intptr_t)code - python.code.begin);
 	return true;
 }
 
-/* The eight bytes before `end` of an object. All are in the object, for it has a header. */
-static inline bool tail_read(const void *object, int64_t end, uint64_t *tail)
+enum { WORD = sizeof(uint64_t), FILE_WORDS = 4, TABLE_WORDS = 16 };
+
+/* A checksum of n bytes, or of so many words of them, the first and the last among them. A sum of
+ * products that do not depend on one another. Fewer bytes than a word begin in the object's
+ * header. */
+static inline uint64_t bytes_sum(const char *bytes, uint64_t n, unsigned words)
 {
-	return bytes_read(object, end - (int64_t)sizeof *tail, tail, sizeof *tail);
+	const uint64_t last = n > WORD ? n - WORD : 0, covers = (uint64_t)words * WORD;
+	const uint64_t step = n <= covers ? WORD : last / (words - 1);
+	uint64_t sum = n, factor = 0x9e3779b97f4a7c15u, word;
+	if (n < WORD)
+		bytes -= WORD - n;
+	for (unsigned i = 0; i + 1 < words && i * step < last;
+	     i++, factor += 0xff51afd7ed558ccdu * 2) {
+		memcpy(&word, bytes + i * step, WORD);
+		sum += (word ^ word >> 32) * factor;
+	}
+	memcpy(&word, bytes + last, WORD);
+	return sum + (word ^ word >> 32) * (factor ^ 0xc2b2ae3d27d4eb4eu);
 }
 
-/* A checksum of the file's length and end, of the name's hash, which exists because all names are
- * interned, and of the lines' length and end. A sum of products that do not depend on one
- * another. */
-static inline bool print_read(const struct layout *l, struct kept *out)
+/* A checksum of the file's name, of the function's hash, which exists because all such names are
+ * interned, and of the lines. */
+static inline bool print_read(const struct walk *walk, struct gm_released_kept *out)
 {
-	uint64_t length, hash, lines, tail = 0, end;
-	uint32_t state;
-	if (!bytes_read(out->file, LENGTH, &length, sizeof length) ||
-	    !bytes_read(out->file, TEXT_STATE, &state, sizeof state) ||
-	    !bytes_read(out->name, HASH, &hash, sizeof hash) ||
-	    !bytes_read(out->lines, LENGTH, &lines, sizeof lines) ||
-	    !tail_read(out->lines, BYTES + (int64_t)lines, &end))
+	uint64_t length, hash, lines;
+	if (!bytes_read(walk, out->file, GM_LAYOUT_LENGTH, &length, sizeof length) ||
+	    !bytes_read(walk, out->name, GM_LAYOUT_HASH, &hash, sizeof hash) ||
+	    !bytes_read(walk, out->lines, GM_LAYOUT_LENGTH, &lines, sizeof lines) ||
+	    length > NAME_MOST || lines > TABLE_MOST ||
+	    !readable(walk, out->file, walk->l->ascii, length) ||
+	    !readable(walk, out->lines, GM_LAYOUT_BYTES, lines))
 		return false;
-	if (state & COMPACT && !tail_read(out->file, l->characters + (int64_t)length, &tail))
-		return false;
-	out->print = (hash ^ length << 40) * 0x9e3779b97f4a7c15u +
-		     (end ^ lines << 40) * 0xc2b2ae3d27d4eb4fu + tail * 0xff51afd7ed558ccdu;
+	out->print = hash +
+		     bytes_sum((const char *)out->file + walk->l->ascii, length, FILE_WORDS) * 31 +
+		     bytes_sum((const char *)out->lines + GM_LAYOUT_BYTES, lines, TABLE_WORDS);
 	return true;
 }
 
-static inline bool code_read(const struct layout *l, const void *frame, struct kept *out)
+static inline bool code_read(const struct walk *walk, const void *code,
+			     struct gm_released_kept *out)
 {
-	return pointer_read(frame, l->code, &out->code) && object_is(out->code, python.code_type) &&
-	       at_read(l, frame, out->code, &out->at) &&
-	       pointer_read(out->code, python.file, &out->file) &&
-	       pointer_read(out->code, python.name, &out->name) &&
-	       pointer_read(out->code, python.lines, &out->lines) &&
-	       bytes_read(out->code, python.first, &out->first, sizeof out->first) &&
-	       print_read(l, out);
+	out->code = code;
+	return pointer_read(walk, code, python.code.file, &out->file) &&
+	       pointer_read(walk, code, python.code.name, &out->name) &&
+	       pointer_read(walk, code, python.code.lines, &out->lines) &&
+	       bytes_read(walk, code, python.code.first, &out->first, sizeof out->first) &&
+	       print_read(walk, out);
 }
 
 /* A new code object may be at the address of an old one, and its texts at those of the old
  * texts. */
-static inline bool kept_is(const struct kept *entry, const struct kept *now)
+static inline bool kept_is(const struct gm_released_kept *entry, const struct gm_released_kept *now)
 {
 	return entry->code == now->code && entry->at == now->at && entry->print == now->print &&
 	       entry->file == now->file && entry->name == now->name && entry->lines == now->lines &&
 	       entry->first == now->first;
 }
 
-static struct kept *set_of(const struct kept *now)
+static struct gm_released_kept *set_of(struct gm_released_memory *memory,
+				       const struct gm_released_kept *now)
 {
 	const uint64_t key = (uintptr_t)now->code / 16 + (unsigned)now->at;
-	return cache ? cache[(key * 0x9e3779b97f4a7c15u) >> 54] : NULL;
+	return memory->kept[(key * 0x9e3779b97f4a7c15u) >> 55];
 }
-_Static_assert(SETS == 1 << 10, "ten bits of the hash");
+_Static_assert(GM_RELEASED_SETS == 1 << 9, "nine bits of the hash");
 
 /* False: an object has a wrong type. */
-static __attribute__((noinline)) bool frame_make(struct kept *now, struct kept *set)
+static __attribute__((noinline)) bool frame_make(const struct walk *walk,
+						 struct gm_released_kept *now)
 {
-	if (!object_is(now->file, python.text_type) || !object_is(now->name, python.text_type))
+	uint64_t n, file, name;
+	if (!text_read(walk, now->file, &file) || !text_read(walk, now->name, &name) ||
+	    !bytes_read(walk, now->lines, GM_LAYOUT_LENGTH, &n, sizeof n) ||
+	    !readable(walk, now->lines, GM_LAYOUT_BYTES, n))
 		return false;
-	const int line = python.line((void *)(uintptr_t)now->code, now->at);
-	const uint64_t file = text_number(now->file), name = text_number(now->name);
+	const int line =
+		gm_lines_find(walk->l->lines, (const uint8_t *)now->lines + GM_LAYOUT_BYTES, n,
+			      now->first, now->at);
 	now->frame = (struct gm_frame){.object = GM_FRAME_PYTHON,
 				       .line = line > 0 ? (uint32_t)line : 0,
 				       .place = name << 32 | file};
-	if (set)
-		set[replaced++ % WAYS] = *now;
 	return true;
 }
 
-static bool frame_find(const struct layout *l, const void *frame, struct gm_frame *out)
+static bool frame_find(const struct walk *walk, struct gm_released_kept *now, struct gm_frame *out)
 {
-	struct kept now;
-	if (!code_read(l, frame, &now))
-		return false;
-	struct kept *set = set_of(&now);
-	for (unsigned way = 0; set && way < WAYS; way++)
-		if (kept_is(&set[way], &now)) {
+	struct gm_released_kept *set = set_of(walk->memory, now);
+	for (unsigned way = 0; way < GM_RELEASED_WAYS; way++)
+		if (kept_is(&set[way], now)) {
 			*out = set[way].frame;
 			return true;
 		}
-	if (!frame_make(&now, set))
+	if (!frame_make(walk, now))
 		return false;
-	*out = now.frame;
+	set[walk->memory->replaced++ % GM_RELEASED_WAYS] = *now;
+	*out = now->frame;
 	return true;
 }
 
 /* --- the walk --- */
 
-static bool innermost_read(const struct layout *l, const void *state, const void **frame)
+enum found { WRONG, HIDDEN, SHOWN };
+
+/* Frames of no function, and of functions that have not begun, are hidden. */
+static inline enum found frame_read(const struct walk *walk, const void *frame,
+				    struct gm_frame *out)
 {
-	if (!pointer_read(state, l->current, frame))
-		return false;
-	return l->within == NONE || !*frame || pointer_read(*frame, l->within, frame);
+	const struct gm_layout *l = walk->l;
+	const void *code;
+	struct gm_released_kept now;
+	uint8_t owner = 0;
+	int first_real = 0;
+	if (l->owner != GM_LAYOUT_NONE && !bytes_read(walk, frame, l->owner, &owner, sizeof owner))
+		return WRONG;
+	if (l->owner_none && owner >= l->owner_none)
+		return HIDDEN;
+	if (!pointer_read(walk, frame, l->code, &code))
+		return WRONG;
+	code = (const void *)((uintptr_t)code & ~(uintptr_t)7); /* 3.14: bits of a tag */
+	if (!object_is(walk, code, gm_python.PyCode_Type) || !at_read(walk, frame, code, &now.at))
+		return WRONG;
+	if (python.code.first_real != GM_LAYOUT_NONE) {
+		if (!bytes_read(walk, code, python.code.first_real, &first_real, sizeof first_real))
+			return WRONG;
+		if (owner != OWNED_BY_GENERATOR && now.at / 2 < first_real)
+			return HIDDEN;
+	}
+	return code_read(walk, code, &now) && frame_find(walk, &now, out) ? SHOWN : WRONG;
 }
 
-static inline bool frame_is_of_none(const struct layout *l, const void *frame)
+static bool innermost_read(const struct walk *walk, const void *thread, const void **frame)
 {
-	char owner = 0;
-	return l->owner != NONE && bytes_read(frame, l->owner, &owner, sizeof owner) &&
-	       owner == ON_C_STACK;
+	const struct gm_layout *l = walk->l;
+	if (!pointer_read(walk, thread, l->current, frame))
+		return false;
+	return l->within == GM_LAYOUT_NONE || !*frame ||
+	       pointer_read(walk, *frame, l->within, frame);
 }
 
 /* False: unreadable memory, or a wrong type. */
-static bool frames_walk(const struct layout *l, const void *state, struct gm_frame *out,
+static bool frames_walk(const struct walk *walk, const void *thread, struct gm_frame *out,
 			uint32_t most, uint32_t *n, bool *cut)
 {
 	const void *frame;
-	if (!innermost_read(l, state, &frame))
+	struct gm_frame beyond;
+	if (!innermost_read(walk, thread, &frame))
 		return false;
-	while (frame && *n < most) {
-		if (!frame_is_of_none(l, frame) && !frame_find(l, frame, &out[(*n)++]))
+	while (frame && !*cut) {
+		const bool room = *n < most;
+		const enum found found = frame_read(walk, frame, room ? &out[*n] : &beyond);
+		if (found == WRONG)
 			return false;
-		if (!pointer_read(frame, l->back, &frame))
+		*n += room && found == SHOWN;
+		*cut = !room && found == SHOWN;
+		if (!pointer_read(walk, frame, walk->l->back, &frame))
 			return false;
 	}
-	*cut = frame;
 	return true;
 }
 
-uint32_t gm_released_frames(const void *state, struct gm_frame *out, uint32_t most, bool *cut)
+static void refuse(enum gm_released_state from)
 {
-	uint32_t n = 0;
+	if (atomic_compare_exchange_strong(&state, &from, GM_RELEASED_REFUSED))
+		gm_msg(GM_MSG_WARN, "stacks: this Python is not laid out as its version says, so "
+				    "threads that released its lock have C frames only");
+}
+
+/* Before 3.12 the state found is the main interpreter's, in a sub-interpreter, too. */
+static bool interpreter_is_alone(void)
+{
+	if (python.layout->version >= 0x030c)
+		return true;
+	void *head = gm_python.PyInterpreterState_Head();
+	return head && !gm_python.PyInterpreterState_Next(head);
+}
+
+static bool thread_walk(struct gm_released_memory *memory, struct gm_frame *out, uint32_t most,
+			uint32_t *n, bool *cut, bool asks)
+{
+	const struct walk walk = {python.layout, memory, asks};
+	const void *thread = gm_python.PyGILState_GetThisThreadState();
+	*n = 0;
 	*cut = false;
-	if (gm_thread_id() != main_thread || !python.layout)
-		return 0;
-	if (!cache)
-		cache = calloc(SETS, sizeof *cache);
-	if (!frames_walk(python.layout, state, out, most, &n, cut)) {
-		python.layout = NULL;
-		return 0;
-	}
-	python.confirmed |= n > 0;
-	return n;
+	if (!thread)
+		return true;
+	if (!interpreter_is_alone())
+		return false;
+	if (frames_walk(&walk, thread, out, most, n, cut))
+		return *n || !asks; /* in another layout there may be a zero at the frame's place */
+	refuse(atomic_load(&state));
+	*n = 0;
+	*cut = false;
+	return false;
+}
+
+bool gm_released_frames(struct gm_released_memory *memory, struct gm_frame *out, uint32_t most,
+			uint32_t *n, bool *cut)
+{
+	const enum gm_released_state now = atomic_load_explicit(&state, memory_order_acquire);
+	bool known = false;
+	*n = 0;
+	*cut = false;
+	if (now < GM_RELEASED_WAITING)
+		return false;
+	if (gm_thread_id() == main_thread)
+		return gm_python.Py_IsInitialized() &&
+		       thread_walk(memory, out, most, n, cut, now == GM_RELEASED_WAITING);
+	/* gm_released_close waits for us. */
+	atomic_fetch_add(&walks, 1);
+	if (atomic_load(&state) == GM_RELEASED_READY)
+		known = thread_walk(memory, out, most, n, cut, false);
+	atomic_fetch_sub(&walks, 1);
+	return known;
+}
+
+/* --- states --- */
+
+enum gm_released_state gm_released_state(void)
+{
+	return atomic_load_explicit(&state, memory_order_acquire);
+}
+
+void gm_released_decide(bool equal)
+{
+	enum gm_released_state waiting = GM_RELEASED_WAITING;
+	if (equal)
+		atomic_compare_exchange_strong(&state, &waiting, GM_RELEASED_READY);
+	else
+		refuse(waiting);
+}
+
+void gm_released_close(void)
+{
+	enum gm_released_state ready = GM_RELEASED_READY;
+	atomic_compare_exchange_strong(&state, &ready, GM_RELEASED_CLOSED);
+	while (atomic_load(&walks))
+		sched_yield();
 }
 
 void gm_released_forget(void)
 {
-	cache = NULL;
+	atomic_store(&walks, 0);
 	main_thread = (uint32_t)getpid();
+	if (atomic_load(&state) <= GM_RELEASED_WAITING)
+		atomic_store(&state, GM_RELEASED_UNKNOWN);
 }
 
-/* --- the layout --- */
-
-/* The offset of a member of code objects, from their type; NONE: no such member. */
-static int member_find(const char *wished)
+const char *gm_released_find(bool allowed)
 {
-	const char *members, *name;
-	memcpy(&members, (const char *)python.code_type + MEMBERS, sizeof members);
-	for (; members; members += MEMBER) {
-		int64_t offset;
-		memcpy(&name, members, sizeof name);
-		if (!name)
-			break;
-		memcpy(&offset, members + MEMBER_OFFSET, sizeof offset);
-		if (!strcmp(name, wished))
-			return (int)offset;
-	}
-	return NONE;
-}
-
-static int member_find_either(const char *wished, const char *else_wished)
-{
-	const int found = member_find(wished);
-	return found == NONE ? member_find(else_wished) : found;
-}
-
-/* "3.12.1 ..." as 0x030c; 0: another form. */
-static unsigned version_parse(const char *text)
-{
-	char *end;
-	const unsigned long major = strtoul(text, &end, 10);
-	return *end == '.' ? (unsigned)(major << 8 | strtoul(end + 1, NULL, 10)) : 0;
-}
-
-static const struct layout *layout_find(const char *version)
-{
-	for (size_t i = 0; i < sizeof layouts / sizeof *layouts; i++)
-		if (layouts[i].version == version_parse(version))
-			return &layouts[i];
+	main_thread = (uint32_t)getpid();
+	atomic_store(&state, GM_RELEASED_REFUSED);
+	if (!allowed)
+		return NULL;
+	if (gm_python._Py_MergeZeroLocalRefcount)
+		return "it has no global lock";
+	if (!gm_python_is_readable())
+		return "it lacks functions";
+	python.layout = gm_layout_find(gm_python.Py_GetVersion());
+	if (!python.layout ||
+	    !gm_layout_find_code(python.layout, gm_python.PyCode_Type, &python.code))
+		return "this version is unknown";
+	atomic_store_explicit(&state, GM_RELEASED_WAITING, memory_order_release);
 	return NULL;
-}
-
-void gm_released_find(bool allowed)
-{
-	const char *(*version)(void);
-	const struct {
-		const char *name;
-		void *at;
-	} wanted[] = {{"Py_GetVersion", &version},
-		      {"PyCode_Type", &python.code_type},
-		      {"PyUnicode_Type", &python.text_type},
-		      {"PyCode_Addr2Line", &python.line}};
-	main_thread = (uint32_t)getpid();
-	if (!allowed || sizeof(void *) != 8 || dlsym(RTLD_DEFAULT, "_Py_MergeZeroLocalRefcount"))
-		return; /* a build without the lock */
-	dlerror();
-	for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++) {
-		void *found = dlsym(RTLD_DEFAULT, wanted[i].name);
-		if (!found) {
-			dlerror();
-			return;
-		}
-		memcpy(wanted[i].at, &found, sizeof found);
-	}
-	memcpy(&python.begin, (const char *)python.code_type + SIZE, sizeof python.begin);
-	python.file = member_find("co_filename");
-	python.name = member_find_either("co_qualname", "co_name");
-	python.lines = member_find_either("co_linetable", "co_lnotab");
-	python.first = member_find("co_firstlineno");
-	if (python.file != NONE && python.name != NONE && python.lines != NONE &&
-	    python.first != NONE)
-		python.layout = layout_find(version());
 }

@@ -1,18 +1,22 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The Python frames of a thread that has released the interpreter's lock for a call, as PyTorch,
- * CuPy and ctypes do. The interpreter must not be called then, but the frames are the thread's own:
- * it runs no Python until our call returns, so no frame changes or ends, and no code object that a
- * frame refers to. Other threads only make objects of frames, and move no member that is read here.
- * The layout is that of the release (the table of released.c), of builds with the lock. Other
- * builds have no frames here. Frames of a sub-interpreter are missing: the thread's state is that
- * of the main interpreter.
+ * The Python frames of the calling thread, read from the interpreter's memory: the interpreter is
+ *not called, so the thread need not hold its lock. PyTorch, CuPy and ctypes release it for a call.
+ *The frames are the thread's own: it runs no Python until our call returns, so no frame changes or
+ *ends, and no code object that a frame refers to. Other threads only make objects of frames, and
+ *change no member that is read here.
  *
- * No read faults: the first walk reads through the kernel, which refuses an unmapped address, and
- * compares the types of all objects. After a wrong type no frame is read again. A walk without a
- * wrong type has confirmed the layout; later walks compare the types of code objects. Only the main
- * thread's frames are read: the interpreter's end frees other threads' states, and runs on the main
- * thread.
+ *	 UNKNOWN ---find---> WAITING ---self-check (selfcheck.h)---> READY ---interpreter ends--->
+ *CLOSED |                   |
+ *	    +---> REFUSED <-----+     another layout
+ *
+ * WAITING: only the main thread's frames are read, each address by a call that refuses an unmapped
+ *one. READY: all threads' frames are read; the type of each code object is still compared, and
+ *after a wrong one the state is REFUSED. CLOSED: the interpreter frees the states of other threads,
+ *so only the main thread's frames are read.
+ *
+ * Before 3.12 the state found is that of the main interpreter, so with sub-interpreters no frame is
+ *read.
  */
 #ifndef GM_STACK_RELEASED_H
 #define GM_STACK_RELEASED_H
@@ -21,18 +25,56 @@
 
 #include "log/record.h"
 
-/* Find the data of the layout, for an interpreter that was found; unless `allowed`, no frame is
- * ever read. One thread. */
-void gm_released_find(bool allowed);
+enum gm_released_state {
+	GM_RELEASED_UNKNOWN, /* not searched */
+	GM_RELEASED_REFUSED,
+	GM_RELEASED_WAITING,
+	GM_RELEASED_READY,
+	GM_RELEASED_CLOSED
+};
+
+/* Cached data of a place in a code object. */
+struct gm_released_kept {
+	const void *code, *file, *name, *lines;
+	uint64_t print; /* checksum of the texts and lines */
+	int at, first;
+	struct gm_frame frame;
+};
+
+/* What a walk remembers for later walks. All zero at first; of one thread at a time. */
+enum { GM_RELEASED_SETS = 512, GM_RELEASED_WAYS = 4, GM_RELEASED_TEXT = 4096 };
+struct gm_released_memory {
+	struct gm_released_kept kept[GM_RELEASED_SETS][GM_RELEASED_WAYS];
+	unsigned replaced;
+	char text[GM_RELEASED_TEXT]; /* of one name, as UTF-8; longer ones are cut */
+};
 
 /*
- * The calls in progress in Python, by the calling thread's state (PyGILState_GetThisThreadState),
- * the innermost first: at most `most`; *cut: there are more. Returns their number; 0: unknown
- * layout, or not the main thread. Takes no lock but those of gm_log_string.
+ * Find the data of the layout, for an interpreter that was found (pyapi.h); unless `allowed`, no
+ * frame is ever read. The state is WAITING then, or REFUSED. Returns the reason for a refusal that
+ * a user should know; else NULL. One thread; pre: UNKNOWN.
  */
-uint32_t gm_released_frames(const void *state, struct gm_frame *out, uint32_t most, bool *cut);
+const char *gm_released_find(bool allowed);
 
-/* In a forked child: the string numbers are the parent's. */
+enum gm_released_state gm_released_state(void);
+
+/* The result of the self-check: READY, or REFUSED with one message. No effect unless WAITING. */
+void gm_released_decide(bool equal);
+
+/* The interpreter ends: CLOSED, and no other thread is in a walk any more. Waits for walks under
+ * way. */
+void gm_released_close(void);
+
+/*
+ * The calls in progress in Python, by the calling thread's state (PyGILState_GetThisThreadState;
+ * NULL: this thread never ran Python), the innermost first: at most `most`, their number in *n;
+ * *cut: there are more. False: they are unknown. Takes no lock but those of gm_log_string.
+ */
+bool gm_released_frames(struct gm_released_memory *memory, struct gm_frame *out, uint32_t most,
+			uint32_t *n, bool *cut);
+
+/* In a forked child: no other thread is in a walk. The program's main thread is the caller from now
+ * on. */
 void gm_released_forget(void);
 
 #endif

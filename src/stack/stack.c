@@ -37,6 +37,7 @@ struct capture {
 	struct gm_trace trace;
 	struct gm_frame python[HALF];
 	struct gm_unwound unwound;
+	struct gm_released_memory memory;
 };
 
 enum { SPARES = 16 };
@@ -50,7 +51,7 @@ static _Atomic(struct capture *) *spare_of(void)
 static struct capture *capture_take(void)
 {
 	struct capture *capture = atomic_exchange(spare_of(), NULL);
-	return capture ? capture : malloc(sizeof *capture);
+	return capture ? capture : calloc(1, sizeof *capture);
 }
 
 static void capture_give(struct capture *capture)
@@ -92,7 +93,8 @@ static struct gm_table_hint trace_fill(struct capture *capture, unsigned *guard,
 	bool cut, cut_python;
 	gm_objects_refresh();
 	gm_python_find();
-	enum gm_python_state state = gm_python_frames(python, HALF, guard, &n_python, &cut_python);
+	enum gm_python_state state =
+		gm_python_frames(&capture->memory, python, HALF, guard, &n_python, &cut_python);
 	if (n_python)
 		end = gm_python_span();
 	hint.serial = frames_find(capture, from, end, &cut);
@@ -138,5 +140,7 @@ void gm_stack_forget(void)
 	gm_table_forget();
 	gm_held_forget();
 	gm_python_forget();
+	for (unsigned i = 0; i < SPARES; i++) /* their frames have the parent's string numbers */
+		free(atomic_exchange(&spares[i], NULL));
 	capturing = false;
 }
