@@ -15,7 +15,8 @@ libgpumem_la_SOURCES += %D%/block/alloc.c %D%/block/alloc.h %D%/block/attribute.
 	%D%/block/fill.h %D%/block/free.c %D%/block/free.h %D%/block/holders.c %D%/block/holders.h %D%/block/info.c %D%/block/memops.c \
 	%D%/block/memops.h %D%/block/network.c %D%/block/network.h %D%/block/question.c %D%/block/question.h
 # PyTorch: its cache, and tensors in it.
-libgpumem_la_SOURCES += %D%/torch/cache.c %D%/torch/cache.h %D%/torch/tensors.c %D%/torch/tensors.h
+libgpumem_la_SOURCES += %D%/torch/behind.c %D%/torch/behind.h %D%/torch/cache.c %D%/torch/cache.h \
+	%D%/torch/sequence.c %D%/torch/sequence.h %D%/torch/tensors.c %D%/torch/tensors.h
 # Tables of functions of cuGetExportTable.
 libgpumem_la_SOURCES += %D%/table/tables.c %D%/table/tables.h %D%/table/wrap.c %D%/table/wrap.h
 # Submissions, in the order of streams.
@@ -65,7 +66,7 @@ if GM_DEBUG
 SHIM_DEBUG_EXPORT = gm_lock_none_held;
 endif
 
-SHIM_C10 = _ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE;
+SHIM_C10 = _ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE; _ZN3c1027reportOutOfMemoryToProfilerElmmNS_6DeviceE; _ZN2at15sequence_number17get_and_incrementEv;
 
 # The exports are the hooks, dlsym, libgpumem-core's entry (api/core.h), the one of LD_AUDIT, and c10's report of
 # tensors (torch/tensors.h). One anonymous version: a named version would not satisfy a reference to another one.

@@ -30,6 +30,7 @@
 #include "shim/others.h"
 #include "shim/sleep.h"
 #include "shim/table/tables.h"
+#include "shim/torch/sequence.h"
 #include "shim/torch/tensors.h"
 #include "shim/used.h"
 #include "stack/stack.h"

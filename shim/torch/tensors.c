@@ -8,11 +8,13 @@
 #include "log/count.h"
 #include "log/log.h"
 #include "shim/call.h"
-#include "shim/entry/object.h"
+#include "shim/torch/behind.h"
+#include "shim/torch/sequence.h"
 #include "stack/stack.h"
 #include "stack/table.h"
 
 #define REPORT "_ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE"
+#define REFUSE "_ZN3c1027reportOutOfMemoryToProfilerElmmNS_6DeviceE"
 
 /* c10::Device */
 struct torch_device {
@@ -24,67 +26,18 @@ enum { TORCH_CUDA = 1 };
  * device) */
 typedef void report_fn(void *address, int64_t bytes, size_t allocated, size_t reserved,
 		       struct torch_device device);
+/* (bytes asked, bytes of all tensors, bytes of all segments, device) */
+typedef void refuse_fn(int64_t asked, size_t allocated, size_t reserved,
+		       struct torch_device device);
 
-/* For new rows of `callers`, and for the tensors alive. */
+/* For the tensors alive. */
 static struct gm_lock lock = GM_LOCK_INIT(GM_LOCK_RANK_TABLE);
 
-/* --- the function behind ours --- */
-
-/* The definition for each place that calls; c10 has a few. Rows are only added. */
-enum { CALLERS = 16 };
-static struct {
-	const void *caller;
-	report_fn *next;
-} callers[CALLERS];
-static atomic_uint n_callers;
-
 __attribute__((visibility("default"))) report_fn gm_tensors_report __asm__(REPORT);
+__attribute__((visibility("default"))) refuse_fn gm_tensors_refuse __asm__(REFUSE);
 
-/* The definition of the object that exports it first, behind the one with `address`; NULL: none. */
-static report_fn *report_behind(const void *address)
-{
-	struct gm_object object;
-	void *found = gm_object_behind(address, REPORT, &object) ? gm_object_symbol(&object, REPORT)
-								 : NULL;
-	return found != (void *)gm_tensors_report ? (report_fn *)found : NULL;
-}
-
-/* The loader places a library before those that it needs, unless these were there already. Python
- * loads extension modules into no global scope, where RTLD_NEXT finds nothing; and dlsym would take
- * the loader's lock, under the mutex of c10. */
-static report_fn *next_search(const void *caller)
-{
-	report_fn *next = report_behind(caller);
-	return next ? next : report_behind((const void *)gm_tensors_report);
-}
-
-static report_fn *next_known(const void *caller, unsigned n, bool *known)
-{
-	for (unsigned i = 0; i < n; i++)
-		if ((*known = callers[i].caller == caller))
-			return callers[i].next;
-	return NULL;
-}
-
-static report_fn *next_of(const void *caller)
-{
-	bool known = false;
-	report_fn *next =
-		next_known(caller, atomic_load_explicit(&n_callers, memory_order_acquire), &known);
-	if (known)
-		return next;
-	next = next_search(caller);
-	gm_lock_take(&lock);
-	unsigned n = atomic_load_explicit(&n_callers, memory_order_relaxed);
-	next_known(caller, n, &known);
-	if (next && !known && n < CALLERS) {
-		callers[n].caller = caller;
-		callers[n].next = next;
-		atomic_store_explicit(&n_callers, n + 1, memory_order_release);
-	}
-	gm_lock_release(&lock);
-	return next;
-}
+static struct gm_behind report_behind = {.symbol = REPORT, .own = (const void *)gm_tensors_report};
+static struct gm_behind refuse_behind = {.symbol = REFUSE, .own = (const void *)gm_tensors_refuse};
 
 /* --- the tensors alive --- */
 
@@ -189,7 +142,8 @@ static void tensor_born(struct tensor *tensor, struct gm_stack_from from)
 	if (!gm_log_wants(GM_RECORD_TENSOR))
 		return;
 	if (gm_stack_wanted(tensor->bytes))
-		tensor->stack = gm_stack_capture(NULL, from); /* c10 holds its mutex */
+		tensor->stack = gm_stack_capture_locked(
+			from, gm_sequence_stack((const void *)from.address));
 	tensor_add(tensor);
 	tensor_log(GM_RECORD_TENSOR, tensor);
 }
@@ -217,21 +171,59 @@ static void tensor_report(struct tensor *tensor, bool born, size_t allocated, si
 		tensor_gone(tensor);
 }
 
+static bool device_is_kept(struct torch_device device)
+{
+	return device.type == TORCH_CUDA && device.index >= 0 && device.index < GM_COUNTER_DEVICES;
+}
+
 void gm_tensors_report(void *address, int64_t bytes, size_t allocated, size_t reserved,
 		       struct torch_device device)
 {
-	report_fn *next = next_of(__builtin_return_address(0));
+	report_fn *next = (report_fn *)gm_behind_find(&report_behind, __builtin_return_address(0));
 	struct tensor tensor = {.address = address,
 				.bytes = (uint64_t)(bytes < 0 ? -bytes : bytes),
 				.device = (uint8_t)device.index};
-	bool cuda =
-		device.type == TORCH_CUDA && device.index >= 0 && device.index < GM_COUNTER_DEVICES;
-	if (cuda && bytes && gm_shim_enter()) {
+	if (device_is_kept(device) && bytes && gm_shim_enter()) {
 		tensor_report(&tensor, bytes > 0, allocated, reserved, GM_STACK_FROM);
 		gm_shim_leave();
 	}
 	if (next)
 		next(address, bytes, allocated, reserved, device);
+}
+
+/* PyTorch's cache gives up, and torch.OutOfMemoryError follows. */
+static void refusal_log(uint64_t asked, size_t allocated, size_t reserved, unsigned device,
+			struct gm_stack_from from)
+{
+	struct gm_record record = {
+		.size = asked,
+		.held = reserved,
+		.id = allocated,
+		.device = (uint8_t)device,
+		.thread = gm_thread_id(),
+		.kind = GM_RECORD_TENSOR_REFUSED,
+	};
+	if (!gm_log_wants(GM_RECORD_TENSOR_REFUSED))
+		return;
+	if (gm_stacks_are_on())
+		record.stack = gm_stack_capture_locked(
+			from, gm_sequence_stack((const void *)from.address));
+	const uint64_t now = gm_tick();
+	record.time = gm_shim_time(now);
+	gm_shim_happened_at(now);
+	gm_log_put(&record);
+}
+
+void gm_tensors_refuse(int64_t asked, size_t allocated, size_t reserved, struct torch_device device)
+{
+	refuse_fn *next = (refuse_fn *)gm_behind_find(&refuse_behind, __builtin_return_address(0));
+	if (device_is_kept(device) && gm_shim_enter()) {
+		refusal_log((uint64_t)asked, allocated, reserved, (unsigned)device.index,
+			    GM_STACK_FROM);
+		gm_shim_leave();
+	}
+	if (next)
+		next(asked, allocated, reserved, device);
 }
 
 void gm_tensors_walk(void (*each)(void *arg, const struct gm_record *live), void *arg)

@@ -63,6 +63,9 @@
 	GM_KIND(29, TENSOR_FREE, "tensor taken back: address, bytes, bytes, number")              \
 	GM_KIND(30, TENSOR_LIVE,                                                                  \
 		"checkpoint: a tensor that was alive: address, bytes, bytes, number")             \
+	GM_KIND(31, TENSOR_REFUSED,                                                               \
+		"PyTorch's cache gives up, for torch.OutOfMemoryError: 0, asked, bytes of all "   \
+		"segments, bytes of all tensors")                                                 \
 	GM_KIND(255, MORE, "slot that continues the record before it: 63 bytes, then this kind")
 
 enum gm_record_kind {
@@ -107,8 +110,8 @@ struct gm_record {
 	uint32_t thread;   /* Linux thread id */
 	union {
 		uint32_t string; /* number of a STRING record; 0 none */
-		uint32_t stack;	 /* of ALLOCATE, ALLOCATE_FAILED, LIVE, HELD, TENSOR, TENSOR_LIVE:
-				  * of a STACK record */
+		uint32_t stack;	 /* of ALLOCATE, ALLOCATE_FAILED, LIVE, HELD, TENSOR, TENSOR_LIVE,
+				  * TENSOR_REFUSED: of a STACK record */
 	};
 	uint16_t hook;	 /* row of hooks.def, from 1, in the header's list of names; 0 none */
 	uint16_t status; /* CUresult of the call */
@@ -177,6 +180,8 @@ struct gm_frame {
 	uint64_t place;
 };
 #define GM_FRAME_PYTHON UINT32_MAX
+/* Backward of an operator of PyTorch: place is the number of the STACK of its forward call. */
+#define GM_FRAME_FORWARD (UINT32_MAX - 1)
 #define GM_FRAMES_MOST 128  /* in a STACK */
 #define GM_BUILD_ID_MOST 32 /* bytes in an OBJECT; longer ones are cut */
 

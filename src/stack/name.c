@@ -34,10 +34,17 @@ static bool frame_is_of_cuda(const struct gm_frame *frame)
 	return false;
 }
 
-/* C frames are first, then those of Python. */
+/* C frames are first, then those of Python, or the stack of a forward call, which ends in none. */
 static const struct gm_frame *frame_choose(const struct gm_frame *frames, uint32_t n)
 {
 	const struct gm_frame *found = NULL;
+	if (n && frames[n - 1].object == GM_FRAME_FORWARD) {
+		uint32_t n_forward;
+		const struct gm_frame *forward =
+			gm_table_frames((uint32_t)frames[n - 1].place, &n_forward);
+		if (forward)
+			return frame_choose(forward, n_forward);
+	}
 	for (uint32_t i = 0; i < n; i++) {
 		if (frames[i].object == GM_FRAME_PYTHON)
 			return &frames[i];
@@ -54,9 +61,10 @@ char *gm_stack_name(uint32_t number, char *buf, size_t n)
 	*buf = '\0';
 	if (!frames || !n_frames)
 		return buf;
+	const char *of = frames[n_frames - 1].object == GM_FRAME_FORWARD ? "backward of " : "";
 	const struct gm_frame *f = frame_choose(frames, n_frames);
 	if (f->object == GM_FRAME_PYTHON)
-		snprintf(buf, n, "%s (%s:%u)", base_of((uint32_t)(f->place >> 32)),
+		snprintf(buf, n, "%s%s (%s:%u)", of, base_of((uint32_t)(f->place >> 32)),
 			 base_of((uint32_t)f->place), f->line);
 	else
 		snprintf(buf, n, "%s%s0x%llx", f->object ? object_name(f) : "",

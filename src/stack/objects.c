@@ -283,7 +283,7 @@ uint32_t gm_objects_path(uint32_t number)
 void gm_objects_write(const struct gm_frame *frames, uint32_t n, uint64_t sequence)
 {
 	for (uint32_t i = 0; i < n; i++) {
-		if (!frames[i].object || frames[i].object == GM_FRAME_PYTHON ||
+		if (!frames[i].object || frames[i].object >= GM_FRAME_FORWARD ||
 		    (i && frames[i].object == frames[i - 1].object))
 			continue;
 		struct object *object = object_numbered(frames[i].object);

@@ -81,55 +81,90 @@ static uint64_t frames_find(struct capture *capture, struct gm_stack_from from, 
 	return 0;
 }
 
-/* Fill in the C frames, then those of Python. */
-static struct gm_table_hint trace_fill(struct capture *capture, unsigned *guard,
-				       struct gm_stack_from from)
+/* How a stack is taken. */
+struct manner {
+	unsigned *guard; /* NULL: the interpreter is not called */
+	struct gm_stack_from from;
+	uint32_t forward;
+	bool python_only;
+};
+
+static void frame_add(struct gm_trace *trace, struct gm_frame frame)
+{
+	if (trace->n < GM_FRAMES_MOST)
+		trace->frames[trace->n++] = frame;
+}
+
+/* Fill in the C frames, those of Python, then the forward call. */
+static struct gm_table_hint trace_fill(struct capture *capture, const struct manner *manner)
 {
 	struct gm_trace *trace = &capture->trace;
 	struct gm_frame *python = capture->python;
 	struct gm_span end = {0};
-	struct gm_table_hint hint;
+	struct gm_table_hint hint = {0};
 	uint32_t n_python;
-	bool cut, cut_python;
+	bool cut = false, cut_python;
 	gm_objects_refresh();
 	gm_python_find();
-	enum gm_python_state state =
-		gm_python_frames(&capture->memory, python, HALF, guard, &n_python, &cut_python);
+	trace->n = 0;
+	enum gm_python_state state = gm_python_frames(&capture->memory, python, HALF, manner->guard,
+						      &n_python, &cut_python);
 	if (n_python)
 		end = gm_python_span();
-	hint.serial = frames_find(capture, from, end, &cut);
-	hint.n = trace->n;
-	memcpy(trace->frames + trace->n, python, n_python * sizeof *python);
-	trace->n += n_python;
+	if (!manner->python_only) {
+		hint.serial = frames_find(capture, manner->from, end, &cut);
+		hint.n = trace->n;
+	}
+	for (uint32_t i = 0; i < n_python; i++)
+		frame_add(trace, python[i]);
+	if (manner->forward)
+		frame_add(trace,
+			  (struct gm_frame){.object = GM_FRAME_FORWARD, .place = manner->forward});
 	trace->flags = (cut || cut_python ? GM_STACK_CUT : 0) |
 		       (state == GM_PYTHON_ELSEWHERE ? GM_STACK_C_ONLY : 0);
 	return hint;
 }
 
 /* 0: no host memory, or no room for another stack. */
-static uint32_t stack_number(unsigned *guard, struct gm_stack_from from)
+static uint32_t stack_number(const struct manner *manner)
 {
 	struct capture *capture = capture_take();
 	if (!capture) {
 		gm_counter_add(0, GM_C_stacks_lost, 1);
 		return 0;
 	}
-	const struct gm_table_hint hint = trace_fill(capture, guard, from);
-	const uint32_t number = gm_table_put(&capture->trace, hint);
+	const struct gm_table_hint hint = trace_fill(capture, manner);
+	const bool nothing = manner->python_only && !capture->trace.n;
+	const uint32_t number = nothing ? 0 : gm_table_put(&capture->trace, hint);
 	capture_give(capture);
 	return number;
 }
 
-uint32_t gm_stack_capture(unsigned *guard, struct gm_stack_from from)
+static uint32_t capture_guarded(const struct manner *manner)
 {
 	int saved = errno;
 	if (capturing)
 		return 0;
 	capturing = true;
-	const uint32_t number = stack_number(guard, from);
+	const uint32_t number = stack_number(manner);
 	capturing = false;
 	errno = saved;
 	return number;
+}
+
+uint32_t gm_stack_capture(unsigned *guard, struct gm_stack_from from)
+{
+	return capture_guarded(&(struct manner){.guard = guard, .from = from});
+}
+
+uint32_t gm_stack_capture_locked(struct gm_stack_from from, uint32_t forward)
+{
+	return capture_guarded(&(struct manner){.from = from, .forward = forward});
+}
+
+uint32_t gm_stack_capture_python(void)
+{
+	return capture_guarded(&(struct manner){.python_only = true});
 }
 
 void gm_stack_forget(void)

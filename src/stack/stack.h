@@ -21,6 +21,11 @@ static inline bool gm_stack_wanted(size_t size)
 	return GM_UNLIKELY(size >= gm_stack_least);
 }
 
+static inline bool gm_stacks_are_on(void)
+{
+	return gm_stack_least != SIZE_MAX;
+}
+
 /* Allocations of `least` bytes and more have a stack from now on. The innermost frames in the
  * object of `own` are left out; NULL: none are. One thread, before any other call. False: no
  * unwinder, so that stacks have Python frames only. */
@@ -38,12 +43,19 @@ struct gm_stack_from {
 /*
  * The number of the calling thread's stack, which the log has from now on; 0: there is no room for
  * another one, or this call is from a finalizer that runs within one. *guard is the caller's: 0
- * during calls of the interpreter, which run code of the program, else 1. NULL: the interpreter is
- * not called, for the caller's caller holds a lock that such code may wait for; the frames are read
- * as those of a thread without the interpreter's lock (released.h). `from`: the program's
+ * during calls of the interpreter, which run code of the program, else 1. `from`: the program's
  * call, or {0}, which takes longer. pre: *guard is 1, no lock is held. Preserves errno.
  */
 uint32_t gm_stack_capture(unsigned *guard, struct gm_stack_from from);
+
+/* The same for a call whose caller holds a lock that code of the program may wait for: the
+ * interpreter is not called (released.h). `forward`: the number of the stack in which the operator
+ * was called whose backward runs now, the last frame then (GM_FRAME_FORWARD); 0: none. */
+uint32_t gm_stack_capture_locked(struct gm_stack_from from, uint32_t forward);
+
+/* The number of a stack of the calling thread's Python frames alone; 0: it has none. The
+ * interpreter is not called. */
+uint32_t gm_stack_capture_python(void);
 
 /* In a forked child: start empty, without stacks. */
 void gm_stack_forget(void);

@@ -128,6 +128,8 @@ static void stack_write(struct stack *stack)
 				   .id = stack->number,
 				   .device = 255,
 				   .kind = GM_RECORD_STACK};
+	if (stack->n && stack->frames[stack->n - 1].object == GM_FRAME_FORWARD)
+		gm_table_write((uint32_t)stack->frames[stack->n - 1].place);
 	gm_objects_write(stack->frames, stack->n, sequence);
 	gm_log_put_body(&record, stack->frames, stack->n * sizeof *stack->frames);
 }
