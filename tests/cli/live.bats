@@ -205,10 +205,10 @@ RUN=(at:1s map:0:64M:100us map:1:64M:1us stack:7 alloc:0:10M:1us alloc:0:10M:1us
 	jq -e '.logs[0].devices[0].groups | map(.c_only) == [true, false, false, false]' out
 	jq -e '.logs[0].devices[0].groups | map(.cut) == [false, true, false, false]' out
 	jq -e '.logs[0].devices[0].groups[2].frames == [
-		{language: "c", function: null, file: null, line: null, inlined: false, object: "/nowhere/libone.so", offset: 264},
-		{language: "c", function: null, file: null, line: null, inlined: false, object: null, offset: 57005},
-		{language: "python", function: "train", file: "/home/me/project/train.py", line: 8},
-		{language: "python", function: "<module>", file: "/home/me/project/train.py", line: 1}]' out
+		{language: "c", function: null, file: null, line: null, fold: null, operator: null, inlined: false, object: "/nowhere/libone.so", offset: 264},
+		{language: "c", function: null, file: null, line: null, fold: null, operator: null, inlined: false, object: null, offset: 57005},
+		{language: "python", function: "train", file: "/home/me/project/train.py", line: 8, fold: null},
+		{language: "python", function: "<module>", file: "/home/me/project/train.py", line: 1, fold: null}]' out
 	jq -e '.logs[0].devices[1].groups[0].frames[2].function == "\u001b[31mred\nline"' out
 	refute grep -q $'\e' out
 	jq -e '.logs[0].objects == [{path: "/nowhere/libone.so", missing: "is not here"}]' out

@@ -5,7 +5,7 @@
  * the start is 2026-11-21 12:00:00 UTC, as process 4711 of node7. Words:
  *   at:TIME                   advance the clock to TIME after the start
  *   map:DEVICE:SIZE:TIME      a chunk, mapped in TIME
- *   to:ADDRESS                the address of the next chunk or block
+ *   to:ADDRESS                the address of the next chunk, block or tensor
  *   unmap:CHUNK               the n-th chunk is returned
  *   move:CHUNK:ADDRESS        the n-th chunk is mapped at another address
  *   alloc:DEVICE:SIZE:TIME    a block of the pool; the n-th one is block n
@@ -15,7 +15,8 @@
  *   rest:DEVICE:SIZE:N        live at the last refusal: N other blocks of SIZE each
  *   free:BLOCK:TIME           a block is freed
  *   gone:BLOCK                a block ends with its context
- *   stack:N                   the stack of the following allocations; 0: none (stack_put)
+ *   stack:N                   the stack of the following allocations; 0: none (stack_put,
+ *                             torch_stack_put)
  *   loop:DEVICE:SIZE:N        a block is allocated and freed N times
  *   nest:DEVICE:SIZE:N        N times eight blocks are allocated, and freed in reverse order
  *   h2d:BYTES:TIME            a copy from the host
@@ -42,6 +43,7 @@
  *                             calls
  *   tensor:DEVICE:SIZE        a tensor of PyTorch; the n-th one is tensor n
  *   back:TENSOR               it is taken back
+ *   refuse:DEVICE:SIZE:BYTES  PyTorch's cache, whose segments have BYTES, gives up
  *   count:COUNTER:N           add N to a counter, consistent or not
  *   kill                      end here, as by kill -9
  */
@@ -96,19 +98,21 @@ void gauges(unsigned d)
 }
 
 /* The address of the last `to`, which is used up; without one, `otherwise`. */
-static uint64_t address_take(uint64_t otherwise)
+uint64_t address_take(uint64_t otherwise)
 {
 	const uint64_t address = next_address ? next_address : otherwise;
 	next_address = 0;
 	return address;
 }
 
-static unsigned stack_now;
+unsigned stack_now;
 
 static void do_stack(const uint64_t v[WORDS])
 {
 	stack_now = (unsigned)v[0];
-	if (stack_now)
+	if (stack_now >= TORCH_STACKS)
+		torch_stack_put(stack_now);
+	else if (stack_now)
 		stack_put(stack_now);
 }
 
@@ -319,41 +323,6 @@ static void do_table(const uint64_t v[WORDS])
 			       .kind = GM_RECORD_TABLE});
 }
 
-static struct gm_record tensors[64];
-static unsigned n_tensors;
-
-static void tensor_count(unsigned device, uint64_t more)
-{
-	const uint64_t bytes = gm_counter_get(device, GM_C_tensor_bytes) + more;
-	gm_counter_set(device, GM_C_tensor_bytes, bytes);
-	gm_counter_raise(device, GM_C_tensor_peak, bytes);
-}
-
-static void do_tensor(const uint64_t v[WORDS])
-{
-	struct gm_record *tensor = &tensors[n_tensors++];
-	*tensor = (struct gm_record){.address = 512 * n_tensors,
-				     .size = v[1],
-				     .held = v[1],
-				     .id = n_tensors,
-				     .stack = stack_now,
-				     .device = (uint8_t)v[0],
-				     .kind = GM_RECORD_TENSOR};
-	gm_counter_add((unsigned)v[0], GM_C_tensor_calls, 1);
-	tensor_count((unsigned)v[0], v[1]);
-	put(*tensor);
-}
-
-static void do_back(const uint64_t v[WORDS])
-{
-	struct gm_record tensor = tensors[v[0] - 1];
-	tensor.stack = 0;
-	tensor.kind = GM_RECORD_TENSOR_FREE;
-	gm_counter_add(tensor.device, GM_C_tensor_frees, 1);
-	tensor_count(tensor.device, -tensor.size);
-	put(tensor);
-}
-
 static void held_put(const uint64_t v[WORDS], unsigned flags)
 {
 	put((struct gm_record){.address = v[2],
@@ -475,8 +444,8 @@ static const struct word {
 	{"heap", "dsnn", do_heap},    {"last", "d", do_last},	    {"to", "s", do_to},
 	{"unmap", "n", do_unmap},     {"held", "dsn", do_held},	    {"rest", "dsn", do_rest},
 	{"move", "ns", do_move},      {"gone", "n", do_gone},	    {"stack", "n", do_stack},
-	{"kernel", "n", do_kernel},   {"table", "nnn", do_table},   {"tensor", "ns", do_tensor},
-	{"back", "n", do_back},
+	{"kernel", "n", do_kernel},   {"table", "nnn", do_table},   {"tensor", "ds", do_tensor},
+	{"back", "n", do_back},	      {"refuse", "dss", do_refuse},
 };
 
 static bool counter_parse(const char *name, uint64_t *out)

@@ -7,7 +7,7 @@
 #include "log/count.h"
 #include "log/log.h"
 
-enum { DEVICES = 2, WORDS = 4 };
+enum { DEVICES = 2, WORDS = 4, TORCH_STACKS = 300 };
 
 extern struct device {
 	uint64_t requested, handed_out, mapped, live;
@@ -19,6 +19,9 @@ void put(struct gm_record record);
 /* Set the gauges and peaks of a device. */
 void gauges(unsigned d);
 void do_map(const uint64_t v[WORDS]);
+/* The address of the last `to`, which is used up; without one, `otherwise`. */
+uint64_t address_take(uint64_t otherwise);
+extern unsigned stack_now; /* of the word `stack` */
 
 /* mklog_heap.c: the words about malloc in kernels. */
 void do_native(const uint64_t v[WORDS]);
@@ -33,5 +36,18 @@ void do_waited(const uint64_t v[WORDS]);
 void do_size(const uint64_t v[WORDS]);
 void do_heap(const uint64_t v[WORDS]);
 void do_last(const uint64_t v[WORDS]);
+
+/* A frame of Python. */
+static inline struct gm_frame python_frame(const char *file, const char *function, unsigned line)
+{
+	return (struct gm_frame){GM_FRAME_PYTHON, line,
+				 (uint64_t)gm_log_string(function) << 32 | gm_log_string(file)};
+}
+
+/* mklog_torch.c: the words about PyTorch. */
+void torch_stack_put(unsigned number);
+void do_tensor(const uint64_t v[WORDS]);
+void do_back(const uint64_t v[WORDS]);
+void do_refuse(const uint64_t v[WORDS]);
 
 #endif

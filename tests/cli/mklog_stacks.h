@@ -4,12 +4,7 @@
 #define GM_TESTS_MKLOG_STACKS_H
 
 #include "log/log.h"
-
-static struct gm_frame python_frame(const char *file, const char *function, unsigned line)
-{
-	return (struct gm_frame){GM_FRAME_PYTHON, line,
-				 (uint64_t)gm_log_string(function) << 32 | gm_log_string(file)};
-}
+#include "mklog.h"
 
 /* Two frames of C, one of them in no object. Below 100 also train and <module> of Python; stack 66
  * has a function whose name would control a terminal, 67 one whose name would run in a browser.

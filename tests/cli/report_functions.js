@@ -34,20 +34,25 @@ assert.deepStrictEqual(run("marksGroup([700, 850, 990], 100, 1000)"),
 // The date is gpumemstat's: TZ is UTC.
 assert.strictEqual(run("dateText(new Date(report.logs[0].start_ms))"), "2026-11-21 12:00:00");
 
-// A stack without the calls of CUDA and those that begin a thread.
-const call = (name, object) => ({function: name, object: object ?? "/home/me/app"});
-const fold = (calls, api) => run(`callsFold(${JSON.stringify(calls)}, ${api})`).map((one) => one.function);
-const whole = [call("device_alloc", "/usr/lib/libcudart.so.13"), call("cudaMalloc", "/usr/lib/libcudart.so.13"), call("keep"),
-	call("main"), call("__libc_start_call_main", "/lib/libc.so.6"), call("__libc_start_main_impl", "/lib/libc.so.6"), call("_start")];
+// A stack without folded calls.
+const call = (name, kind) => ({function: name, object: "/home/me/app", fold: kind});
+const fold = (calls, api) => run(`callsFold(${JSON.stringify(calls)}, ${api})`).map((one) => one.operator ?? one.function);
+const whole = [call("device_alloc", "cuda"), call("cudaMalloc", "cuda"), call("keep"), call("main"), call("_start", "start")];
 assert.deepStrictEqual(fold(whole, false), ["keep", "main"]);
 assert.deepStrictEqual(fold(whole, true), ["cudaMalloc", "keep", "main"]);
-const python = [call("cudaMalloc"), call("ffi_call", "/lib/libffi.so.8"), call("call", "/lib/_ctypes.cpython-311.so"),
-	{function: "train", language: "python"}, call("Py_RunMain"), call("start_thread")];
-assert.deepStrictEqual(fold(python, false), ["train"]);
-assert.deepStrictEqual(fold(python, true), ["cudaMalloc", "train"]);
-assert.deepStrictEqual(fold([call("cudaMalloc"), call("_start")], false), ["cudaMalloc", "_start"]);
+assert.deepStrictEqual(fold([call("cudaMalloc", "cuda"), call("_start", "start")], false), ["cudaMalloc", "_start"]);
 assert.deepStrictEqual(fold([], true), []);
-assert.deepStrictEqual(fold([{offset: "0xdead"}, call("_start")], false), [undefined]);
+
+// An operator is one call, and a forward call has the name of the node of autograd before it.
+const operator = (name) => ({language: "c", function: "f", operator: name});
+const python = {language: "python", function: "train", file: "/home/me/model.py", line: 12};
+const back = [operator("aten::mm"), call("wrapper", "dispatch"), operator("aten::mm"), operator("backward of mm"),
+	call("engine", "autograd"), {language: "forward"}, operator("aten::mm"), python];
+assert.deepStrictEqual(fold(back, false), ["aten::mm", "backward of mm", undefined, "aten::mm", "train"]);
+const stacks = (calls) => `new Stacks({frames: [${JSON.stringify(calls)}], stacks: [{stack: 1, frames: [0]}]})`;
+assert.deepStrictEqual(run(`${stacks(back)}.of(1).map(callLine)[5]`), "backward of mm, whose forward call was");
+assert.deepStrictEqual(run(`${stacks(back)}.path(1, 3)`), ["backward of mm at train (me/model.py:12)"]);
+assert.deepStrictEqual(run(`${stacks([operator("aten::mm"), python])}.path(1, 3)`), ["train (me/model.py:12)"]);
 
 // No remedy on the page is a command of a terminal about the same log.
 const findings = run("report.logs[0].findings");

@@ -140,29 +140,30 @@ static void usage_write(struct trace *trace, unsigned device, uint64_t ns)
 struct stack_writer {
 	FILE *out;
 	bool python; /* the stack has frames of Python: frames of C are left out */
+	bool acts;   /* it has a call that is not folded: folded ones are left out */
 	unsigned n;
 };
 
-static void python_find(void *arg, const struct gm_frames_call *call)
+static void kinds_find(void *arg, const struct gm_frames_call *call)
 {
 	struct stack_writer *writer = arg;
 	writer->python = writer->python || call->python;
+	writer->acts = writer->acts || !call->fold;
 }
 
 static void call_write(void *arg, const struct gm_frames_call *call)
 {
 	struct stack_writer *writer = arg;
-	const char *slash = strrchr(call->object, '/');
 	char text[1024];
-	if (writer->n == FRAMES_MOST || (writer->python && !call->python))
+	if (writer->n == FRAMES_MOST || (writer->python && !call->python && !call->forward) ||
+	    (writer->acts && call->fold))
 		return;
-	if (call->function && call->file)
+	if (call->function && call->file && !*call->name)
 		snprintf(text, sizeof text, "%s (%s:%u)", call->function, call->file, call->line);
-	else if (call->function)
+	else if (call->function && !*call->name)
 		snprintf(text, sizeof text, "%s", call->function);
 	else
-		snprintf(text, sizeof text, "%s+0x%" PRIx64, slash ? slash + 1 : call->object,
-			 call->place);
+		gm_frames_call_text(call, text, sizeof text);
 	fputs(writer->n++ ? "," : "", writer->out);
 	gm_emit_json_string(writer->out, text);
 }
@@ -171,7 +172,7 @@ static void stack_write(struct trace *trace, uint32_t stack)
 {
 	struct stack_writer writer = {.out = trace->out};
 	fputs(",\"stack\":[", trace->out);
-	gm_frames_each(&trace->symbols, stack, python_find, &writer);
+	gm_frames_each(&trace->symbols, stack, kinds_find, &writer);
 	gm_frames_each(&trace->symbols, stack, call_write, &writer);
 	putc(']', trace->out);
 }

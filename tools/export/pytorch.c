@@ -110,8 +110,11 @@ static void none_write(struct snapshot *snapshot)
 static void call_write(void *arg, const struct gm_frames_call *call)
 {
 	struct snapshot *snapshot = arg;
-	char place[64];
-	snprintf(place, sizeof place, "0x%" PRIx64, call->place);
+	char place[128];
+	if (call->forward)
+		gm_frames_call_text(call, place, sizeof place);
+	else
+		snprintf(place, sizeof place, "0x%" PRIx64, call->place);
 	dict_begin(snapshot);
 	key_write(snapshot, W_name);
 	gm_pickle_text(&snapshot->pickle, call->function ? call->function : place);

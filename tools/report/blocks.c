@@ -110,15 +110,18 @@ static void stacks_collect(struct gm_report_blocks *out)
 	out->stacks.n = to;
 }
 
+static void frame_add(void *arg, const struct gm_frame *frame)
+{
+	struct gm_report_blocks *out = arg;
+	if (!gm_array_push(&out->frames, *frame))
+		memory_exhausted();
+}
+
 static void frames_collect(struct gm_report_blocks *out)
 {
 	size_t to = 0;
 	for (size_t i = 0; i < out->stacks.n; i++) {
-		const struct gm_log_stack *stack =
-			gm_log_read_stack(out->figures->file, out->stacks.at[i]);
-		for (uint32_t j = 0; stack && j < stack->n; j++)
-			if (!gm_array_push(&out->frames, stack->frames[j]))
-				memory_exhausted();
+		gm_frames_walk(&out->symbols, out->stacks.at[i], frame_add, out);
 		gm_frames_want(&out->symbols, out->stacks.at[i]);
 	}
 	if (out->frames.n)
@@ -223,8 +226,13 @@ static void call_show(struct gm_emit *emit, const struct gm_report_blocks *block
 		      const struct gm_frame *frame, size_t i)
 {
 	const struct gm_frames_call call = gm_frames_call(&blocks->symbols, frame, i);
+	const char *fold = gm_fold_word(call.fold);
 	gm_emit_object(emit, NULL);
-	gm_emit_value(emit, "language", GM_TEXT(call.python ? "python" : "c"));
+	gm_emit_value(emit, "language", GM_TEXT(gm_frames_language(&call)));
+	if (fold)
+		gm_emit_value(emit, "fold", GM_TEXT(fold));
+	if (*call.name)
+		gm_emit_value(emit, "operator", GM_TEXT(call.name));
 	if (call.function)
 		gm_emit_value(emit, "function", GM_TEXT(call.function));
 	if (call.file)
@@ -235,7 +243,7 @@ static void call_show(struct gm_emit *emit, const struct gm_report_blocks *block
 		gm_emit_value(emit, "inlined", GM_BOOL(true));
 	if (*call.object)
 		gm_emit_value(emit, "object", GM_TEXT(call.object));
-	if (!call.python && !call.function) {
+	if (!call.python && !call.function && !call.forward) {
 		char offset[32];
 		snprintf(offset, sizeof offset, "0x%" PRIx64, frame->place);
 		gm_emit_value(emit, "offset", GM_TEXT(offset));
@@ -256,20 +264,31 @@ static void frames_show(struct gm_emit *emit, const struct gm_report_blocks *blo
 	gm_emit_end(emit);
 }
 
+/* Write a frame's place in "frames". */
+struct places {
+	struct gm_emit *emit;
+	const struct gm_report_blocks *blocks;
+};
+
+static void place_show(void *arg, const struct gm_frame *frame)
+{
+	const struct places *places = arg;
+	const struct gm_report_blocks *blocks = places->blocks;
+	const struct gm_frame *found =
+		bsearch(frame, blocks->frames.at, blocks->frames.n, sizeof *found, frame_compare);
+	gm_emit_value(places->emit, NULL, GM_COUNT((uint64_t)(found - blocks->frames.at)));
+}
+
 static void stack_show(struct gm_emit *emit, const struct gm_report_blocks *blocks, uint32_t number,
 		       const struct gm_log_stack *stack)
 {
+	struct places places = {emit, blocks};
 	gm_emit_object(emit, NULL);
 	gm_emit_value(emit, "stack", GM_COUNT(number));
 	gm_emit_value(emit, "cut", GM_BOOL(stack->flags & GM_STACK_CUT));
 	gm_emit_value(emit, "c_only", GM_BOOL(stack->flags & GM_STACK_C_ONLY));
 	gm_emit_list(emit, "frames");
-	for (uint32_t i = 0; i < stack->n; i++) {
-		const struct gm_frame *found =
-			bsearch(&stack->frames[i], blocks->frames.at, blocks->frames.n,
-				sizeof *found, frame_compare);
-		gm_emit_value(emit, NULL, GM_COUNT((uint64_t)(found - blocks->frames.at)));
-	}
+	gm_frames_walk(&blocks->symbols, number, place_show, &places);
 	gm_emit_end(emit);
 	gm_emit_end(emit);
 }

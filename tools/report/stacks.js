@@ -7,6 +7,10 @@ function fileEnd(path) {
 
 /* The text of a call: {name, place}; place: file and line, or object. */
 function callText(call) {
+	if (call.language === "forward")
+		return {name: `${call.operator ?? "backward of an operator"}, whose forward call was`, place: ""};
+	if (call.operator)
+		return {name: call.operator, place: ""};
 	const address = call.object ? `${call.object.split("/").pop()}+${call.offset}` : call.offset;
 	const name = call.function ?? address ?? "?";
 	let place = call.function && call.object ? fileEnd(call.object) : "";
@@ -20,38 +24,29 @@ function callLine(call) {
 	return place ? `${name} (${place})` : name;
 }
 
-/* Is it a function of CUDA's interface? */
-function callIsApi(call) {
-	return /^_?_?cu(da)?[A-Z]/.test(call.function ?? "");
-}
-
-/* Calls of CUDA's libraries, of gpumem and of ctypes, between the program's call and the allocation. */
-function callIsBelow(call) {
-	const object = (call.object ?? "").split("/").pop();
-	return callIsApi(call) || /^(lib(cuda|cudart|gpumem|ffi)\b|_ctypes\.)/.test(object);
-}
-
-/* Calls that begin every thread or interpreter. */
-function callIsStart(call) {
-	return /^(_start|__libc_start\w*|start_thread|(__)?clone3?|Py_RunMain|Py_BytesMain|pymain_\w+)$/
-		.test(call.function ?? "");
-}
-
 /*
- * The calls of the program, the innermost one first: without those below, of which the outermost function of
- * CUDA remains if `api`, and without those that begin a thread. Stacks of such calls alone remain.
+ * The calls on which a user can act, the innermost one first; the data say which calls are folded. An
+ * operator is one call; the outermost function of CUDA remains if `api`. Stacks of folded calls alone remain.
  */
 function callsFold(calls, api) {
-	let from = 0;
-	let to = calls.length;
-	while (from < to && callIsBelow(calls[from]))
-		from++;
-	while (to > from && callIsStart(calls[to - 1]))
-		to--;
-	if (from === to)
+	const kept = calls.filter((call) => !call.fold)
+		.filter((call, i, all) => !call.operator || all[i + 1]?.operator !== call.operator);
+	if (kept.length === 0)
 		return calls;
-	const called = api ? calls.slice(0, from).filter(callIsApi).slice(-1) : [];
-	return [...called, ...calls.slice(from, to)];
+	const called = api ? calls.filter((call) => call.fold === "cuda").slice(-1) : [];
+	return [...called, ...kept];
+}
+
+/* The calls of a stack; of a forward call the name is that of the node of autograd before it. */
+function callsNamed(calls) {
+	let backward;
+	return calls.map((call) => {
+		if (call.language === "forward")
+			return {...call, operator: backward};
+		if (call.operator?.startsWith("backward of "))
+			backward = call.operator;
+		return call;
+	});
 }
 
 /* The stacks of a log: their calls, the innermost one first. */
@@ -61,7 +56,7 @@ class Stacks {
 		this.about = new Map();
 		for (const stack of log.stacks) {
 			this.about.set(stack.stack, stack);
-			this.calls.set(stack.stack, stack.frames.flatMap((frame) => log.frames[frame]));
+			this.calls.set(stack.stack, callsNamed(stack.frames.flatMap((frame) => log.frames[frame])));
 		}
 	}
 
@@ -78,11 +73,15 @@ class Stacks {
 			?? calls[0];
 	}
 
-	/* The site and its callers, at most `n` calls. */
+	/* The site and its callers, at most `n` calls; of a forward call with what goes back. */
 	path(number, n) {
 		const calls = callsFold(this.of(number), false);
 		const from = calls.indexOf(this.site(number));
-		return calls.slice(from, from + n);
+		const lines = calls.slice(from, from + n).map(callLine);
+		const forward = calls.slice(0, Math.max(from, 0)).filter((call) => call.language === "forward").pop();
+		if (forward)
+			lines[0] = `${forward.operator ?? "backward of an operator"} at ${lines[0]}`;
+		return lines;
 	}
 }
 

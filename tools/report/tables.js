@@ -35,7 +35,7 @@ function siteMake(stacks, number) {
 		list.append(make("li", {class: "faint"}, "further ones, which the log lacks"));
 	if (about.c_only)
 		list.append(make("li", {class: "faint"}, "C frames only: the thread's frames of Python are unknown"));
-	return make("details", {}, make("summary", {}, path.map(callLine).join(" ← ") || "an empty stack"), list);
+	return make("details", {}, make("summary", {}, path.join(" ← ") || "an empty stack"), list);
 }
 
 function stackSearched(stacks, number) {
