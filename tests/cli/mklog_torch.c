@@ -2,6 +2,7 @@
 /* The words of mklog about PyTorch: its tensors, and stacks like its own. This program has
  * functions with the names of PyTorch 2.11, so that addr2line finds them in it. */
 #include <link.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -55,7 +56,8 @@ void do_refuse(const uint64_t v[WORDS])
 					 .stack = stack_now,
 					 .device = (uint8_t)v[0],
 					 .kind = GM_RECORD_TENSOR_REFUSED};
-	gm_log_put(&record);
+	atomic_fetch_or(&gm_log_wanted, 1u << GM_RECORD_TENSOR_REFUSED);
+	put(record);
 }
 
 /* --- stacks --- */

@@ -68,3 +68,91 @@ shows() {
 		map(select(.fold | not)) | map(.operator // .function // .language) == ["aten::mm", "backward of addmm", "forward",
 		"aten::addmm", "aten::addmm", "aten::linear", "Block.forward", "train"]'
 }
+
+# A cache of three segments, of which the last one holds no tensor at the end, and a block of another library. Two
+# segments are neighbours. A tensor of the first one is freed. The driver refuses twice for one refusal of the cache.
+CACHE=(at:1s map:0:128M:1us stack:300 to:4G alloc:0:20M:1us to:4G tensor:0:8M to:4104M tensor:0:10M at:2s
+	stack:301 to:4116M alloc:0:2M:1us to:4116M tensor:0:1M stack:0 to:5G alloc:0:30M:1us
+	to:6G alloc:0:20M:1us to:6G tensor:0:20M back:1 back:4 at:3s fail:0:1G:3M fail:0:1G:5M stack:307 refuse:0:1G:42M)
+
+@test "csv has tensors, with their level" {
+	mklog a.gml "${CACHE[@]}"
+	"$TOOL" export a.gml >out
+	awk -F, 'NR == 1 { n = NF } NF != n { exit 1 }' out
+	awk -F, -v OFS=, '{ print $2, $4, $6, $14, $23, $24 }' out | diff -u - <(cat <<-'END'
+		event,id,size,stack,text,level
+		map,1,134217728,,,
+		allocate,1,20971520,300,,block
+		tensor,1,8388608,300,,tensor
+		tensor,2,10485760,300,,tensor
+		allocate,2,2097152,301,,block
+		tensor,3,1048576,301,,tensor
+		allocate,3,31457280,,,block
+		allocate,4,20971520,,,block
+		tensor,4,20971520,,,tensor
+		tensor_free,1,8388608,,,tensor
+		tensor_free,4,20971520,,,tensor
+		out_of_memory,0,1073741824,,,
+		allocate_failed,0,1073741824,,,block
+		out_of_memory,0,1073741824,,,
+		allocate_failed,0,1073741824,,,block
+		tensor_refused,11534336,1073741824,307,,tensor
+	END
+	)
+}
+
+@test "chrome has tensors on a track and a curve of their own" {
+	mklog a.gml "${CACHE[@]}"
+	"$TOOL" export --format=chrome -o out a.gml
+	jq -e '.otherData | .blocks_from_bytes == 0 and .tensors_from_bytes == 0' out
+	events() { jq -c "[.traceEvents[] | select(.ph == \"$1\" and .cat == \"tensor\")]" out; }
+	[ "$(events b | jq -c 'map([.id, .args.bytes])')" = '[["0-t1",8388608],["0-t2",10485760],["0-t3",1048576],["0-t4",20971520]]' ]
+	[ "$(events e | jq -c 'map(.id)')" = '["0-t1","0-t4"]' ]
+	jq -e '[.traceEvents[] | select(.name == "device 0: tensors of PyTorch") | [.ts, .args.bytes]] ==
+		[[1000000, 8388608], [1000000, 18874368], [2000000, 11534336], [2000000, 40894464], [2000000, 11534336]]' out
+	jq -e '[.traceEvents[] | select(.name == "out of memory in PyTorch") | [.s, .args.bytes, .args.device]] == [["p", 1073741824, 0]]' out
+	command -v addr2line >/dev/null || skip "no addr2line"
+	events b | jq -e '.[2].args.stack == ["backward of addmm, whose forward call was", "Block.forward (/home/me/project/model.py:34)",
+		"train (/home/me/project/model.py:55)"]'
+	jq -e '[.traceEvents[] | select(.ph == "b" and .cat == "block")] | length == 4' out
+}
+
+@test "pytorch has the cache's segments, and tensors in them" {
+	command -v python3 >/dev/null || skip "no python3"
+	mklog a.gml "${CACHE[@]}"
+	"$TOOL" export --format=pytorch -o a.pickle a.gml
+	python3 - <<-'END'
+		import pickle
+		snapshot = pickle.load(open("a.pickle", "rb"))
+		M, G = 2**20, 2**30
+		keys = ["address", "total_size", "allocated_size", "active_size", "requested_size", "segment_type", "is_expandable"]
+		segments = [(tuple(s[k] for k in keys), [(b["address"] - s["address"], b["size"], b["requested_size"], b["state"]) for b in s["blocks"]])
+		    for s in snapshot["segments"]]
+		assert segments == [
+		    ((4*G, 20*M, 10*M, 10*M, 10*M, "large", False), [(0, 8*M, 0, "inactive"), (8*M, 10*M, 10*M, "active_allocated"), (18*M, 2*M, 0, "inactive")]),
+		    ((4*G + 20*M, 2*M, M, M, M, "small", False), [(0, M, M, "active_allocated"), (M, M, 0, "inactive")]),
+		    ((6*G, 20*M, 0, 0, 0, "large", False), [(0, 20*M, 0, "inactive")])], segments
+		trace = [(e["action"], e.get("addr"), e["size"]) for e in snapshot["device_traces"][0]]
+		assert trace == [
+		    ("segment_alloc", 4*G, 20*M), ("alloc", 4*G, 8*M), ("alloc", 4*G + 8*M, 10*M),
+		    ("segment_alloc", 4*G + 20*M, 2*M), ("alloc", 4*G + 20*M, M), ("segment_alloc", 6*G, 20*M), ("alloc", 6*G, 20*M),
+		    ("free_requested", 4*G, 8*M), ("free_completed", 4*G, 8*M), ("free_requested", 6*G, 20*M), ("free_completed", 6*G, 20*M),
+		    ("oom", None, G)], trace
+		oom = snapshot["device_traces"][0][-1]
+		assert oom["device_free"] == 5*M
+		assert {"name": "Block.forward", "filename": "/home/me/project/model.py", "line": 12} in oom["frames"]
+		names = [f["name"] for f in snapshot["segments"][1]["blocks"][0]["frames"]]
+		assert names[-3:] == ["Block.forward", "Module._call_impl", "train"], names
+		assert any(name.endswith(", whose forward call was") for name in names), names
+		assert [f["name"] for f in snapshot["segments"][0]["frames"]][-1] == "train"
+	END
+	# A segment that the cache gave back, and a refusal without a record of the cache.
+	mklog b.gml at:1s map:0:128M:1us to:4G alloc:0:20M:1us to:4G tensor:0:8M back:1 free:1:1us fail:0:1G:3M
+	"$TOOL" export --format=pytorch -o b.pickle b.gml
+	python3 - <<-'END'
+		import pickle
+		snapshot = pickle.load(open("b.pickle", "rb"))
+		assert snapshot["segments"] == []
+		assert [e["action"] for e in snapshot["device_traces"][0]] == ["segment_alloc", "alloc", "free_requested", "free_completed", "segment_free", "oom"]
+	END
+}

@@ -129,7 +129,7 @@ static void log_show(struct gm_emit *emit, const struct gm_figures *f)
 {
 	struct gm_bins hist = {0};
 	const int device = emit->options->device;
-	gm_bins_read(&hist, f->file, device);
+	gm_bins_read(&hist, f->file, device, GM_LEVEL_BLOCKS);
 	gm_emit_object(emit, NULL);
 	gm_logs_head(emit, f);
 	gm_emit_value(emit, "device", device < 0 ? GM_NONE : GM_INT(device));

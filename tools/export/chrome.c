@@ -8,6 +8,7 @@
 #include "tools/export/stacks.h"
 #include "tools/log/bins.h"
 #include "tools/log/blocks.h"
+#include "tools/log/level.h"
 #include "tools/log/usage.h"
 #include "tools/output/emit.h"
 #include "tools/stack/frames.h"
@@ -15,13 +16,14 @@
 /* Limits: intervals of a curve, with at most three values each; blocks; frames of a block. */
 enum { INTERVALS = 20000, BLOCKS_MOST = 20000, FRAMES_MOST = 8 };
 
-enum curve { IN_USE, MAPPED, REQUESTED, LENT, DRIVER, CURVES };
+enum curve { IN_USE, MAPPED, REQUESTED, LENT, DRIVER, TENSORS, CURVES };
 static const char *const curve_names[CURVES] = {
 	[IN_USE] = "in use",
 	[MAPPED] = "mapped",
 	[REQUESTED] = "requested",
 	[LENT] = "lent to device heaps",
 	[DRIVER] = "served by the driver",
+	[TENSORS] = "tensors of PyTorch",
 };
 
 struct point {
@@ -40,11 +42,13 @@ struct trace {
 	struct gm_figures *figures;
 	struct gm_symbols symbols;
 	struct gm_usage usages[GM_COUNTER_DEVICES];
-	struct gm_blocks blocks[GM_COUNTER_DEVICES];
+	enum gm_level level; /* the highest one of the log */
+	struct gm_blocks blocks[GM_LEVEL_TENSORS + 1][GM_COUNTER_DEVICES];
+	uint64_t tensors[GM_COUNTER_DEVICES]; /* bytes */
 	struct thin curves[GM_COUNTER_DEVICES][CURVES];
-	uint64_t length; /* of an interval, ns */
-	uint64_t least;	 /* smallest block written, bytes */
-	bool begun;	 /* an event was written */
+	uint64_t length;		      /* of an interval, ns */
+	uint64_t least[GM_LEVEL_TENSORS + 1]; /* smallest block and tensor written, bytes */
+	bool begun;			      /* an event was written */
 };
 
 /* --- events --- */
@@ -131,7 +135,7 @@ static void usage_write(struct trace *trace, unsigned device, uint64_t ns)
 		[IN_USE] = now->in_use, [MAPPED] = now->mapped, [REQUESTED] = now->requested,
 		[LENT] = now->lent,	[DRIVER] = now->driver,
 	};
-	for (unsigned i = 0; i < CURVES; i++)
+	for (unsigned i = 0; i < TENSORS; i++)
 		thin_set(trace, device, (enum curve)i, ns, values[i]);
 }
 
@@ -177,38 +181,62 @@ static void stack_write(struct trace *trace, uint32_t stack)
 	putc(']', trace->out);
 }
 
-static void block_write(struct trace *trace, const struct gm_record *r, uint64_t ns)
+/* The id of a block, or of a tensor, is its number on its device. */
+static void block_begin(struct trace *trace, enum gm_level level, const struct gm_blocks_one *block,
+			bool born, uint64_t ns, uint32_t thread)
 {
+	char size[32];
+	event_begin(trace, born ? "b" : "e", gm_size_format(block->size, size, sizeof size), ns,
+		    thread);
+	fprintf(trace->out, ",\"cat\":\"%s\",\"id\":\"%u-%s%" PRIu64 "\",\"args\":{",
+		gm_level_name(level), block->device, level == GM_LEVEL_TENSORS ? "t" : "",
+		block->id);
+}
+
+static void block_write(struct trace *trace, enum gm_level level, const struct gm_record *record,
+			uint64_t ns)
+{
+	const struct gm_record r = gm_level_view(level, record);
 	struct gm_blocks_one one, *block = &one;
 	const enum gm_blocks_change change =
-		gm_blocks_follow(&trace->blocks[r->device], r, r->device, block);
+		gm_blocks_follow(&trace->blocks[level][r.device], &r, r.device, block);
 	const bool born = change == GM_BLOCKS_BORN;
-	char size[32];
-	if ((!born && change != GM_BLOCKS_GONE) || block->size < trace->least)
+	if (!born && change != GM_BLOCKS_GONE)
 		return;
-	event_begin(trace, born ? "b" : "e", gm_size_format(block->size, size, sizeof size), ns,
-		    r->thread);
-	fprintf(trace->out, ",\"cat\":\"block\",\"id\":\"%u-%" PRIu64 "\",\"args\":{", r->device,
-		block->id);
+	if (level == GM_LEVEL_TENSORS)
+		trace->tensors[r.device] += born ? block->size : -block->size;
+	if (block->size < trace->least[level])
+		return;
+	block_begin(trace, level, block, born, ns, r.thread);
 	if (born) {
-		fprintf(trace->out,
-			"\"device\":%u,\"bytes\":%" PRIu64 ",\"handed_out\":%" PRIu64
-			",\"address\":\"0x%" PRIx64 "\",\"driver\":%s",
-			r->device, block->size, block->held, block->address,
-			block->driver ? "true" : "false");
+		fprintf(trace->out, "\"device\":%u,\"bytes\":%" PRIu64, r.device, block->size);
+		if (level == GM_LEVEL_BLOCKS)
+			fprintf(trace->out, ",\"handed_out\":%" PRIu64, block->held);
+		fprintf(trace->out, ",\"address\":\"0x%" PRIx64 "\"", block->address);
+		if (level == GM_LEVEL_BLOCKS)
+			fprintf(trace->out, ",\"driver\":%s", block->driver ? "true" : "false");
 		if (block->stack)
 			stack_write(trace, block->stack);
 	}
 	event_end(trace);
 }
 
+static void blocks_write(struct trace *trace, const struct gm_record *r, uint64_t ns)
+{
+	block_write(trace, GM_LEVEL_BLOCKS, r, ns);
+	if (trace->level != GM_LEVEL_TENSORS)
+		return;
+	block_write(trace, GM_LEVEL_TENSORS, r, ns);
+	thin_set(trace, r->device, TENSORS, ns, trace->tensors[r->device]);
+}
+
 /* The smallest size, a power of two, with at most BLOCKS_MOST blocks of it and above. */
-static uint64_t least_find(struct gm_figures *figures)
+static uint64_t least_find(struct gm_figures *figures, enum gm_level level)
 {
 	struct gm_bins bins = {0};
 	uint64_t blocks = 0;
 	unsigned bin = GM_BINS;
-	gm_bins_read(&bins, figures->file, -1);
+	gm_bins_read(&bins, figures->file, -1, level);
 	while (bin > 0 && blocks + bins.sizes[bin - 1].blocks <= BLOCKS_MOST)
 		blocks += bins.sizes[--bin].blocks;
 	return bin < GM_BINS ? gm_bins_least(bin) : UINT64_MAX;
@@ -221,6 +249,8 @@ static const char *moment_name(const struct gm_log_entry *entry)
 	switch (entry->record.kind) {
 	case GM_RECORD_OUT_OF_MEMORY:
 		return "out of memory";
+	case GM_RECORD_TENSOR_REFUSED:
+		return "out of memory in PyTorch";
 	case GM_RECORD_MAP:
 		return "memory mapped";
 	case GM_RECORD_UNMAP:
@@ -246,7 +276,9 @@ static void moment_write(struct trace *trace, const struct gm_log_entry *entry, 
 		text = gm_log_read_string(trace->figures->file, r->string);
 	event_begin(trace, "i", text ? text : name, ns, r->thread);
 	fprintf(trace->out, ",\"s\":\"%c\",\"args\":{\"bytes\":%" PRIu64,
-		r->kind == GM_RECORD_OUT_OF_MEMORY ? 'p' : 't', r->size);
+		r->kind == GM_RECORD_OUT_OF_MEMORY || r->kind == GM_RECORD_TENSOR_REFUSED ? 'p'
+											  : 't',
+		r->size);
 	if (r->device != 255)
 		fprintf(trace->out, ",\"device\":%u", r->device);
 	event_end(trace);
@@ -268,7 +300,7 @@ static void events_write(struct trace *trace)
 		if (gm_usage_follow(&trace->usages[r->device], &entry))
 			usage_write(trace, r->device, ns);
 		if (blocks)
-			block_write(trace, r, ns);
+			blocks_write(trace, r, ns);
 	}
 	for (unsigned d = 0; d < GM_COUNTER_DEVICES; d++)
 		for (unsigned i = 0; i < CURVES; i++)
@@ -278,18 +310,27 @@ static void events_write(struct trace *trace)
 void gm_export_chrome(FILE *out, const struct gm_options *options, struct gm_figures *figures)
 {
 	static struct trace trace; /* large */
+	uint64_t least = UINT64_MAX;
 	(void)options;
 	trace = (struct trace){.out = out, .figures = figures};
 	trace.length = gm_figures_length(figures) / INTERVALS + 1;
-	trace.least = least_find(figures);
-	gm_export_symbols(&trace.symbols, figures->file, trace.least);
+	trace.level = gm_level_of(figures->file);
+	for (unsigned i = 0; i <= trace.level; i++) {
+		trace.least[i] = least_find(figures, (enum gm_level)i);
+		least = trace.least[i] < least ? trace.least[i] : least;
+	}
+	gm_export_symbols(&trace.symbols, figures->file, least);
 	fputs("{\"displayTimeUnit\":\"ns\",\"otherData\":{\"log\":", out);
 	gm_emit_json_string(out, figures->about->path);
-	fprintf(out, ",\"blocks_from_bytes\":%" PRIu64 "},\"traceEvents\":[", trace.least);
+	fprintf(out, ",\"blocks_from_bytes\":%" PRIu64, trace.least[GM_LEVEL_BLOCKS]);
+	if (trace.level == GM_LEVEL_TENSORS)
+		fprintf(out, ",\"tensors_from_bytes\":%" PRIu64, trace.least[GM_LEVEL_TENSORS]);
+	fputs("},\"traceEvents\":[", out);
 	process_write(&trace);
 	events_write(&trace);
 	fputs("\n]}\n", out);
-	for (unsigned d = 0; d < GM_COUNTER_DEVICES; d++)
-		gm_blocks_free(&trace.blocks[d]);
+	for (unsigned i = 0; i <= GM_LEVEL_TENSORS; i++)
+		for (unsigned d = 0; d < GM_COUNTER_DEVICES; d++)
+			gm_blocks_free(&trace.blocks[i][d]);
 	gm_symbols_free(&trace.symbols);
 }

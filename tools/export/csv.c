@@ -7,6 +7,7 @@
 #include "base/escape.h"
 #include "log/format.h"
 #include "tools/export/export.h"
+#include "tools/log/level.h"
 
 static const char *const names[256] = {
 #define GM_KIND(value, name, help) [value] = #name,
@@ -58,10 +59,33 @@ static void flags_write(FILE *out, unsigned set)
 		}
 }
 
+/* Kinds whose last member is a stack, and whose rows have a level. */
+enum { STACK = 1, BLOCK = 2, TENSOR = 4, REPEATED = 8 };
+static const unsigned char traits[256] = {
+	[GM_RECORD_ALLOCATE] = STACK | BLOCK,
+	[GM_RECORD_ALLOCATE_FAILED] = STACK | BLOCK,
+	[GM_RECORD_FREE] = BLOCK,
+	[GM_RECORD_LIVE] = STACK | BLOCK | REPEATED,
+	[GM_RECORD_HELD] = STACK | BLOCK,
+	[GM_RECORD_TENSOR] = STACK | TENSOR,
+	[GM_RECORD_TENSOR_FREE] = TENSOR,
+	[GM_RECORD_TENSOR_LIVE] = STACK | TENSOR | REPEATED,
+	[GM_RECORD_TENSOR_REFUSED] = STACK | TENSOR,
+};
+
 static bool record_has_stack(const struct gm_record *r)
 {
-	return r->kind == GM_RECORD_ALLOCATE || r->kind == GM_RECORD_ALLOCATE_FAILED ||
-	       r->kind == GM_RECORD_LIVE || r->kind == GM_RECORD_HELD;
+	return traits[r->kind] & STACK;
+}
+
+static void level_write(FILE *out, const struct gm_record *r)
+{
+	if (traits[r->kind] & (BLOCK | TENSOR))
+		fprintf(out, ",%s",
+			gm_level_name(traits[r->kind] & TENSOR ? GM_LEVEL_TENSORS
+							       : GM_LEVEL_BLOCKS));
+	else
+		putc(',', out);
 }
 
 static void sample_write(FILE *out, const struct gm_sample *s)
@@ -76,7 +100,8 @@ static void sample_write(FILE *out, const struct gm_sample *s)
 		fputs(",,,,,,,", out);
 }
 
-static void row_write(FILE *out, const struct gm_figures *f, const struct gm_log_entry *entry)
+static void row_write(FILE *out, const struct gm_figures *f, const struct gm_log_entry *entry,
+		      enum gm_level level)
 {
 	const struct gm_record *r = &entry->record;
 	const struct gm_log_about *about = f->about;
@@ -99,6 +124,8 @@ static void row_write(FILE *out, const struct gm_figures *f, const struct gm_log
 	putc(',', out);
 	if (!record_has_stack(r) && r->string)
 		text_write(out, gm_log_read_string(f->file, r->string));
+	if (level == GM_LEVEL_TENSORS)
+		level_write(out, r);
 	putc('\n', out);
 }
 
@@ -106,14 +133,16 @@ void gm_export_csv(FILE *out, const struct gm_options *options, struct gm_figure
 {
 	struct gm_log_entry entry;
 	const bool complete = figures->about->since <= figures->about->start;
+	const enum gm_level level = gm_level_of(figures->file);
 	(void)options;
 	fputs("time_ns,event,device,id,address,size,held,context,thread,call,duration_ns,status,"
 	      "flags,stack,requested,handed_out,mapped,idle,retired,lent,largest_idle,"
-	      "unreclaimable,text\n",
+	      "unreclaimable,text",
 	      out);
+	fputs(level == GM_LEVEL_TENSORS ? ",level\n" : "\n", out);
 	gm_log_read_rewind(figures->file);
 	while (gm_log_read_next(figures->file, &entry))
-		/* Each segment repeats the live blocks; only those of the first add information. */
-		if (entry.record.kind != GM_RECORD_LIVE || (!complete && entry.segment == 0))
-			row_write(out, figures, &entry);
+		/* Each segment repeats what is alive; only those of the first add information. */
+		if (!(traits[entry.record.kind] & REPEATED) || (!complete && entry.segment == 0))
+			row_write(out, figures, &entry, level);
 }

@@ -9,6 +9,8 @@
 #include "tools/export/segments.h"
 #include "tools/export/stacks.h"
 #include "tools/log/blocks.h"
+#include "tools/log/cache.h"
+#include "tools/log/level.h"
 #include "tools/log/usage.h"
 #include "tools/stack/frames.h"
 
@@ -21,7 +23,7 @@
 	WORD(filename) WORD(line) WORD(device) WORD(address) WORD(total_size) \
 	WORD(allocated_size) WORD(active_size) WORD(requested_size) WORD(segment_type) \
 	WORD(segment_pool_id) WORD(is_expandable) WORD(blocks) WORD(state) WORD(large) \
-	WORD(active_allocated) WORD(inactive) WORD(segments) WORD(device_traces) \
+	WORD(small) WORD(active_allocated) WORD(inactive) WORD(segments) WORD(device_traces) \
 	WORD(allocator_settings) WORD(external_annotations)
 /* clang-format on */
 
@@ -41,7 +43,12 @@ struct snapshot {
 	struct gm_pickle pickle;
 	struct gm_figures *figures;
 	struct gm_symbols symbols;
-	struct gm_blocks blocks[GM_COUNTER_DEVICES];
+	enum gm_level level;
+	struct gm_cache cache; /* of a log with tensors */
+	bool known;	       /* the log has events of blocks */
+	bool refusals;	       /* of the cache: those of the driver are not the program's */
+	struct gm_blocks blocks[GM_COUNTER_DEVICES];   /* or tensors */
+	struct gm_blocks requests[GM_COUNTER_DEVICES]; /* of the cache: the blocks under tensors */
 	struct gm_segments segments[GM_COUNTER_DEVICES];
 	unsigned batch;		    /* values in the open batch of a list */
 	uint32_t words[WORD_COUNT]; /* numbers in the memo, as below */
@@ -186,6 +193,20 @@ static void block_write(struct snapshot *snapshot, enum gm_blocks_change change,
 		action_write(snapshot, &segment);
 }
 
+/* A request of the cache is a segment; other blocks are no part of PyTorch's snapshot. */
+static void request_write(struct snapshot *snapshot, const struct gm_record *r, uint64_t ns)
+{
+	struct gm_blocks_one block;
+	const enum gm_blocks_change change =
+		gm_blocks_follow(&snapshot->requests[r->device], r, r->device, &block);
+	if ((change != GM_BLOCKS_BORN && change != GM_BLOCKS_GONE) ||
+	    !gm_cache_has(&snapshot->cache, r->device, block.id))
+		return;
+	const struct action action = {change == GM_BLOCKS_BORN ? W_segment_alloc : W_segment_free,
+				      block.address, block.size, ns, block.stack};
+	action_write(snapshot, &action);
+}
+
 static void record_write(struct snapshot *snapshot, const struct gm_log_entry *entry, uint64_t ns)
 {
 	const struct gm_record *r = &entry->record;
@@ -213,25 +234,49 @@ static void record_write(struct snapshot *snapshot, const struct gm_log_entry *e
 	action_write(snapshot, &action);
 }
 
+/* PyTorch has one refusal where the driver had several. `free`: on the device, at the last one. */
+static void refusal_write(struct snapshot *snapshot, const struct gm_log_entry *entry, uint64_t ns,
+			  uint64_t *free)
+{
+	const struct gm_record *r = &entry->record;
+	const bool of_driver = r->kind == GM_RECORD_OUT_OF_MEMORY;
+	if (of_driver)
+		*free = entry->sample ? entry->sample->device_free : 0;
+	else if (r->kind != GM_RECORD_TENSOR_REFUSED)
+		return;
+	const struct action action = {W_oom, *free, r->size, ns, of_driver ? 0 : r->stack};
+	if (of_driver != snapshot->refusals)
+		action_write(snapshot, &action);
+}
+
+static void entry_write(struct snapshot *snapshot, const struct gm_log_entry *entry, uint64_t *free)
+{
+	const struct gm_record view = gm_level_view(snapshot->level, &entry->record);
+	const uint64_t ns = gm_figures_at(snapshot->figures, view.time);
+	const unsigned device = view.device;
+	struct gm_blocks_one block;
+	if (snapshot->level == GM_LEVEL_TENSORS) {
+		refusal_write(snapshot, entry, ns, free);
+		request_write(snapshot, &entry->record, ns);
+	} else {
+		gm_segments_follow(&snapshot->segments[device], &view);
+		record_write(snapshot, entry, ns);
+	}
+	if (snapshot->known)
+		block_write(snapshot,
+			    gm_blocks_follow(&snapshot->blocks[device], &view, (int)device, &block),
+			    &block, ns);
+}
+
 static void trace_write(struct snapshot *snapshot, unsigned device)
 {
-	const bool blocks = gm_usage_has_blocks(snapshot->figures->about);
-	struct gm_blocks_one block;
 	struct gm_log_entry entry;
+	uint64_t free = 0;
 	items_begin(snapshot);
 	gm_log_read_rewind(snapshot->figures->file);
-	while (gm_log_read_next(snapshot->figures->file, &entry)) {
-		const uint64_t ns = gm_figures_at(snapshot->figures, entry.record.time);
-		if (entry.record.device != device)
-			continue;
-		gm_segments_follow(&snapshot->segments[device], &entry.record);
-		record_write(snapshot, &entry, ns);
-		if (blocks)
-			block_write(snapshot,
-				    gm_blocks_follow(&snapshot->blocks[device], &entry.record,
-						     (int)device, &block),
-				    &block, ns);
-	}
+	while (gm_log_read_next(snapshot->figures->file, &entry))
+		if (entry.record.device == device)
+			entry_write(snapshot, &entry, &free);
 	items_end(snapshot);
 }
 
@@ -255,9 +300,12 @@ static void segment_block_write(void *arg, uint64_t address, uint64_t size,
 	dict_end(snapshot);
 }
 
+enum { SMALL = 2 << 20 }; /* segments of the cache for small tensors */
+
 static void segment_write(struct snapshot *snapshot, unsigned device,
 			  const struct gm_segment *segment)
 {
+	const bool cached = snapshot->level == GM_LEVEL_TENSORS;
 	dict_begin(snapshot);
 	number_write(snapshot, W_device, device);
 	number_write(snapshot, W_address, segment->address);
@@ -267,19 +315,29 @@ static void segment_write(struct snapshot *snapshot, unsigned device,
 	number_write(snapshot, W_requested_size, segment->requested);
 	number_write(snapshot, W_stream, 0);
 	key_write(snapshot, W_segment_type);
-	key_write(snapshot, W_large);
+	key_write(snapshot, cached && segment->size <= SMALL ? W_small : W_large);
 	key_write(snapshot, W_segment_pool_id);
 	gm_pickle_number(&snapshot->pickle, 0);
 	gm_pickle_number(&snapshot->pickle, 0);
 	gm_pickle_pair(&snapshot->pickle);
 	key_write(snapshot, W_is_expandable);
 	gm_pickle_bool(&snapshot->pickle, !segment->driver);
-	frames_write(snapshot, 0);
+	frames_write(snapshot, segment->stack);
 	key_write(snapshot, W_blocks);
 	items_begin(snapshot);
 	gm_segment_walk(segment, segment_block_write, snapshot);
 	items_end(snapshot);
 	dict_end(snapshot);
+}
+
+/* The requests of the cache that are alive. */
+static void requests_take(struct snapshot *snapshot, unsigned device)
+{
+	const struct gm_blocks *requests = &snapshot->requests[device];
+	for (size_t i = 0; i < requests->room; i++)
+		if (requests->at[i].id &&
+		    gm_cache_has(&snapshot->cache, device, requests->at[i].id))
+			gm_segments_add(&snapshot->segments[device], &requests->at[i]);
 }
 
 /* One batch a segment, because the lists of blocks use the batch counter. */
@@ -288,6 +346,7 @@ static void segments_write(struct snapshot *snapshot)
 	gm_pickle_list(&snapshot->pickle);
 	for (unsigned d = 0; d < snapshot->figures->n_devices; d++) {
 		struct gm_segments *segments = &snapshot->segments[d];
+		requests_take(snapshot, d);
 		gm_segments_finish(segments, &snapshot->blocks[d]);
 		for (size_t i = 0; i < segments->at.n; i++) {
 			gm_pickle_begin(&snapshot->pickle);
@@ -318,6 +377,20 @@ static void snapshot_write(struct snapshot *snapshot)
 	dict_end(snapshot);
 }
 
+static void levels_find(struct snapshot *snapshot)
+{
+	struct gm_log_entry entry;
+	struct gm_log_file *file = snapshot->figures->file;
+	snapshot->level = gm_level_of(file);
+	snapshot->known = gm_usage_has_blocks(snapshot->figures->about);
+	if (snapshot->level != GM_LEVEL_TENSORS)
+		return;
+	gm_cache_find(&snapshot->cache, file);
+	gm_log_read_rewind(file);
+	while (!snapshot->refusals && gm_log_read_next(file, &entry))
+		snapshot->refusals = entry.record.kind == GM_RECORD_TENSOR_REFUSED;
+}
+
 void gm_export_pytorch(FILE *out, const struct gm_options *options, struct gm_figures *figures)
 {
 	static struct snapshot snapshot; /* large */
@@ -328,14 +401,17 @@ void gm_export_pytorch(FILE *out, const struct gm_options *options, struct gm_fi
 		gm_tool_error("out of memory");
 		exit(GM_EXIT_FAILED);
 	}
+	levels_find(&snapshot);
 	gm_export_symbols(&snapshot.symbols, figures->file, 0);
 	gm_pickle_open(&snapshot.pickle, out);
 	snapshot_write(&snapshot);
 	gm_pickle_close(&snapshot.pickle);
 	for (unsigned d = 0; d < GM_COUNTER_DEVICES; d++) {
 		gm_blocks_free(&snapshot.blocks[d]);
+		gm_blocks_free(&snapshot.requests[d]);
 		gm_segments_free(&snapshot.segments[d]);
 	}
+	gm_cache_free(&snapshot.cache);
 	gm_symbols_free(&snapshot.symbols);
 	free(snapshot.stacks);
 }

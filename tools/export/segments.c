@@ -11,7 +11,7 @@ static _Noreturn void memory_exhausted(void)
 
 void gm_segments_follow(struct gm_segments *segments, const struct gm_record *r)
 {
-	const struct gm_segments_chunk chunk = {r->address, r->size, r->id};
+	const struct gm_segments_chunk chunk = {r->address, r->size, r->id, 0, false};
 	size_t i = 0;
 	if (r->kind != GM_RECORD_MAP && r->kind != GM_RECORD_UNMAP && r->kind != GM_RECORD_REMAP)
 		return;
@@ -23,6 +23,14 @@ void gm_segments_follow(struct gm_segments *segments, const struct gm_record *r)
 	else if (r->kind != GM_RECORD_UNMAP && known)
 		segments->chunks.at[i] = chunk;
 	else if (r->kind != GM_RECORD_UNMAP && !gm_array_push(&segments->chunks, chunk))
+		memory_exhausted();
+}
+
+void gm_segments_add(struct gm_segments *segments, const struct gm_blocks_one *block)
+{
+	const struct gm_segments_chunk chunk = {block->address, block->size, block->id,
+						block->stack, true};
+	if (!gm_array_push(&segments->chunks, chunk))
 		memory_exhausted();
 }
 
@@ -55,11 +63,13 @@ static void chunks_join(struct gm_segments *segments)
 		if (!chunk->size || chunk->size > UINT64_MAX - chunk->address ||
 		    (last && chunk->address < end))
 			continue; /* damaged */
-		if (last && chunk->address == end)
+		if (last && chunk->address == end && !chunk->separate)
 			last->size += chunk->size;
 		else
 			segment_add(segments, (struct gm_segment){.address = chunk->address,
-								  .size = chunk->size});
+								  .size = chunk->size,
+								  .stack = chunk->stack,
+								  .driver = chunk->separate});
 	}
 }
 

@@ -6,6 +6,10 @@
 #include "tools/stack/frames.h"
 #include "tools/tool.h"
 
+static const uint32_t stacks_of = 1u << GM_RECORD_ALLOCATE | 1u << GM_RECORD_LIVE |
+				  1u << GM_RECORD_TENSOR | 1u << GM_RECORD_TENSOR_LIVE |
+				  1u << GM_RECORD_TENSOR_REFUSED;
+
 void gm_export_symbols(struct gm_symbols *symbols, struct gm_log_file *file, uint64_t least)
 {
 	struct gm_log_entry entry;
@@ -18,8 +22,8 @@ void gm_export_symbols(struct gm_symbols *symbols, struct gm_log_file *file, uin
 	gm_log_read_rewind(file);
 	while (gm_log_read_next(file, &entry)) {
 		const struct gm_record *r = &entry.record;
-		const bool block = r->kind == GM_RECORD_ALLOCATE || r->kind == GM_RECORD_LIVE;
-		if (!block || r->size < least || r->stack >= GM_EXPORT_STACKS || wanted[r->stack])
+		if (r->kind >= 32 || !(stacks_of >> r->kind & 1) || r->size < least ||
+		    r->stack >= GM_EXPORT_STACKS || wanted[r->stack])
 			continue;
 		wanted[r->stack] = true;
 		gm_frames_want(symbols, r->stack);

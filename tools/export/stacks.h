@@ -8,8 +8,8 @@
 /* Limit of stack numbers with symbols; only a damaged log has others. */
 #define GM_EXPORT_STACKS 65537u
 
-/* Find the symbols of the stacks of all blocks of at least `least` bytes. Reads the log once. Ends
- * the program when memory is short. The caller frees the symbols. */
+/* Find the symbols of the stacks of all blocks and tensors of at least `least` bytes. Reads the log
+ * once. Ends the program when memory is short. The caller frees the symbols. */
 void gm_export_symbols(struct gm_symbols *symbols, struct gm_log_file *file, uint64_t least);
 
 #endif

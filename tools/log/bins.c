@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "tools/log/bins.h"
 
-#include "log/read.h"
 #include "tools/log/blocks.h"
 
 static unsigned bin_of(uint64_t value)
@@ -33,17 +32,17 @@ static void change_count(struct gm_bins *bins, enum gm_blocks_change change,
 		bin_count(&bins->unknown, r->size);
 }
 
-void gm_bins_read(struct gm_bins *bins, struct gm_log_file *file, int device)
+void gm_bins_read(struct gm_bins *bins, struct gm_log_file *file, int device, enum gm_level level)
 {
 	struct gm_blocks blocks = {0};
 	struct gm_blocks_one block;
 	struct gm_log_entry entry;
 	gm_log_read_rewind(file);
 	while (gm_log_read_next(file, &entry)) {
-		const enum gm_blocks_change change =
-			gm_blocks_follow(&blocks, &entry.record, device, &block);
+		const struct gm_record r = gm_level_view(level, &entry.record);
+		const enum gm_blocks_change change = gm_blocks_follow(&blocks, &r, device, &block);
 		if (change != GM_BLOCKS_SAME)
-			change_count(bins, change, &block, &entry.record);
+			change_count(bins, change, &block, &r);
 	}
 	for (size_t i = 0; i < blocks.room; i++)
 		if (blocks.at[i].id)

@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-struct gm_log_file;
+#include "tools/log/level.h"
 
 /* Bin 0: value 0. Bin b: values from 2^(b-1) to below 2^b. */
 enum { GM_BINS = 65 };
@@ -23,9 +23,9 @@ struct gm_bins {
 		unknown; /* freed, but allocated before the log's first record; or not numbered */
 };
 
-/* Add the blocks of `device` (-1: all devices). Rewinds the log. Ends the program when memory is
- * short. */
-void gm_bins_read(struct gm_bins *bins, struct gm_log_file *file, int device);
+/* Add the blocks, or tensors, of `device` (-1: all devices). Rewinds the log. Ends the program when
+ * memory is short. */
+void gm_bins_read(struct gm_bins *bins, struct gm_log_file *file, int device, enum gm_level level);
 
 /* The lowest value of a bin. */
 uint64_t gm_bins_least(unsigned bin);

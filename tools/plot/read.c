@@ -161,7 +161,7 @@ void gm_plot_read(struct gm_plot *plot)
 	events_read(&reader);
 	peak_find(plot, &reader);
 	if (plot->events)
-		gm_bins_read(&plot->bins, plot->figures->file, (int)plot->device);
+		gm_bins_read(&plot->bins, plot->figures->file, (int)plot->device, GM_LEVEL_BLOCKS);
 }
 
 void gm_plot_free(struct gm_plot *plot)
