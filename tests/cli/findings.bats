@@ -82,6 +82,36 @@ over() { MEAN=("$@" at:3s sample:0:1M:0); }
 	hasnt refused fail:0:9G:8G
 }
 
+@test "findings: each time that PyTorch's cache gave up has one cause, and one remedy" {
+	local cache=(at:1s map:0:2G:1us to:4G alloc:0:1G:1us stack:7 to:4G tensor:0:700M)
+	has torch_oom_size "${cache[@]}" refuse:0:8589934593:1G
+	says "Out of memory in PyTorch: 8.00 GiB was asked for, more than the device's 8.00 GiB. Ask for less at a time, or spread it over devices."
+	hasnt torch_oom_size "${cache[@]}" refuse:0:8G:1G
+	has torch_oom_pieces "${cache[@]}" fail:0:324M:0 refuse:0:324M:1G
+	says "Out of memory in PyTorch: 324 MiB was asked for while 324 MiB of its cache was in no tensor: the cache is in pieces. PYTORCH_ALLOC_CONF=expandable_segments:True joins them, and 'gpumemstat run --torch' runs without the cache."
+	hasnt torch_oom_pieces "${cache[@]}" fail:0:325M:0 refuse:0:325M:1G
+	has torch_oom_fraction "${cache[@]}" refuse:0:325M:1G
+	says "Out of memory in PyTorch: 325 MiB was asked for, and no call was refused: a limit of PyTorch's own kept its cache at 1.00 GiB. Raise torch.cuda.set_per_process_memory_fraction()."
+	has torch_oom_fraction "${cache[@]}" fail:0:325M:0 refuse:1:325M:1M # the refusal was of another device
+	hasnt torch_oom_fraction "${cache[@]}" fail:0:325M:0 refuse:0:325M:1G
+	has torch_oom_limit "${cache[@]}" limit:0:2G fail:0:325M:5G refuse:0:325M:1G
+	says 'Out of memory in PyTorch: 325 MiB was asked for, and GPUMEM_LIMIT keeps this process at 2.00 GiB. Raise GPUMEM_LIMIT.'
+	hasnt torch_oom_limit "${cache[@]}" limit:0:2374M fail:0:325M:5G refuse:0:325M:1G # with 326 MiB in granules
+	has torch_oom_others "${cache[@]}" fail:0:3G:2G refuse:0:3G:1G
+	says 'Out of memory in PyTorch: 3.00 GiB was asked for, and 4.00 GiB of the device was of other processes, and of contexts and libraries of this one: the log cannot tell them apart. nvidia-smi names the processes.'
+	hasnt torch_oom_others "${cache[@]}" fail:0:3221225473:2G refuse:0:3221225473:1G
+	has torch_oom_line "${cache[@]}" to:5G stack:8 tensor:0:600M to:6G stack:7 tensor:0:50M fail:0:3G:5G refuse:0:3G:2G
+	says "Out of memory in PyTorch: 3.00 GiB was asked for while 1.32 GiB was in tensors, 750 MiB of it of train (project/train.py:7). 'gpumemstat live --at=oom' shows the other lines."
+	hasnt torch_oom_line "${cache[@]}" fail:0:3G:2G refuse:0:3G:1G
+	GPUMEM_LOG=small has torch_oom_line "${cache[@]}" fail:0:3G:5G refuse:0:3G:2G
+	says '3.00 GiB was asked for while 700 MiB was in tensors, 700 MiB of it of lines that only a log of events has.'
+	# The refusals of the driver before it are no finding; those that the cache survived are.
+	for words in fail:0:3G:2G "fail:0:3G:5G fail:0:2G:5G" ''; do
+		[ "$(rules_of "${cache[@]}" $words refuse:0:3G:1G refuse:0:1G:1G | grep -c 'oom_\|refused')" -eq 1 ]
+	done
+	has oom_others "${cache[@]}" fail:0:3G:1G
+}
+
 @test "findings: mistakes of the program" {
 	has bounds "${CALM[@]}" count:bounds_refused:2
 	says '2 copies or memsets were refused'

@@ -1,6 +1,7 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: BSD-3-Clause
-# Logs of PyTorch with known contents (mklog_torch.c): stacks without the frames of PyTorch itself.
+# Logs of PyTorch with known contents (mklog_torch.c): stacks without the frames of PyTorch itself, the levels
+# of exports, owners of memory, and out of memory.
 source "$BATS_TEST_DIRNAME/cli.bash"
 
 # stack N: the part of live for one tensor with the stack N
@@ -155,4 +156,84 @@ CACHE=(at:1s map:0:128M:1us stack:300 to:4G alloc:0:20M:1us to:4G tensor:0:8M to
 		assert snapshot["segments"] == []
 		assert [e["action"] for e in snapshot["device_traces"][0]] == ["segment_alloc", "alloc", "free_requested", "free_completed", "segment_free", "oom"]
 	END
+}
+
+@test "live says who has each byte of the device" {
+	command -v addr2line >/dev/null || skip "no addr2line"
+	mklog a.gml "${CACHE[@]}"
+	"$TOOL" live --at=oom a.gml | head -n 23 | diff -u - <(cat <<-'END'
+		log           a.gml: mklog, 3.00 s, closed cleanly
+
+		device 0      when memory lacked, 3.00 s: 11.0 MiB in 2 tensors
+		              of 72.0 MiB in 4 blocks, 61.0 MiB of it without a tensor: --blocks
+		              1.00 GiB was asked for by Block.forward (project/model.py:12)
+		              Out of memory in PyTorch: 1.00 GiB was asked for, and 7.87 GiB of
+		              the device was of other processes, and of contexts and libraries
+		              of this one: the log cannot tell them apart. nvidia-smi names the
+		              processes.
+
+		in use on the device                                         bytes      share
+		tensors of PyTorch                                        11.0 MiB      0.001
+		PyTorch's cache, without a tensor                         31.0 MiB      0.004
+		other blocks of the program                               30.0 MiB      0.004
+		the pool, idle and rounding                               56.0 MiB      0.007
+		other processes, and contexts and libraries of this one   7.87 GiB      0.984
+		all                                                       8.00 GiB      1.000
+
+		10.0 MiB      1 tensor
+		              aten::addmm
+		              aten::linear
+		              Block.forward (project/model.py:34)
+		              train (project/model.py:55)
+	END
+	)
+	# The sum is the use of the device by the driver's answer, less what was free at the last refusal.
+	"$TOOL" live --json --at=oom a.gml | jq -e '.logs[0].devices[0] | .owners.all.bytes == 8589934592 - 5 * 1048576 and
+		.refused == {asked: 1073741824, segments: 44040192, tensors: 11534336, stack: 307}'
+}
+
+@test "owners at the peak and at the end, by the last answer of the driver" {
+	mklog b.gml at:1s map:0:128M:1us to:4G alloc:0:20M:1us to:4G tensor:0:8M at:2s driver:0:16M:1us \
+		give:foreign_created_calls:0:7M used:0:1G at:3s back:1 tensor:0:1M
+	"$TOOL" live --at=peak b.gml >out
+	sed -n '/^in use/,/^$/p' out | diff -u - <(cat <<-'END'
+		in use on the device                                         bytes      share
+		tensors of PyTorch                                        8.00 MiB      0.008
+		PyTorch's cache, without a tensor                         12.0 MiB      0.012
+		the pool, idle and rounding                                108 MiB      0.107
+		other processes, and contexts and libraries of this one    880 MiB      0.873
+		all                                                       0.98 GiB      1.000
+		              The memory of others is that of 2.00 s.
+
+	END
+	)
+	"$TOOL" live --json b.gml | jq -e '.logs[0].devices[0].owners | map_values(.bytes / 1048576) ==
+		{tensors: 1, cache: 19, blocks: 16, pool: 108, heaps: 0, others: 880, all: 1024}'
+	"$TOOL" report --json b.gml | jq -e '.logs[0].devices[0].moments | map([.at, .owners.all.bytes]) == [["peak", 1056964608], ["exit", 1073741824]]'
+	# Never asked; and tensors outside of all blocks.
+	mklog c.gml at:1s map:0:128M:1us to:4G alloc:0:20M:1us to:4G tensor:0:8M
+	"$TOOL" live c.gml | grep -qx '              The driver was not asked what others use.'
+	mklog d.gml at:1s map:0:128M:1us tensor:0:8M
+	"$TOOL" live --json d.gml | jq -e '.logs[0].devices[0].owners == null'
+	"$TOOL" leaks c.gml >out
+	refute grep -q '^in use' out
+	"$TOOL" live --blocks c.gml >out
+	refute grep -q '^in use' out
+}
+
+@test "PyTorch gives up at a limit of its own; refusals that its cache survived are no moment" {
+	mklog a.gml at:1s map:0:128M:1us to:4G alloc:0:20M:1us stack:7 to:4G tensor:0:8M fail:0:1G:3M at:2s to:4104M tensor:0:4M refuse:0:16M:20M \
+		at:3s to:4108M tensor:0:1M
+	"$TOOL" live --at=oom a.gml >out
+	grep -qx 'device 0      when memory lacked, 2.00 s: 12.0 MiB in 2 tensors' out
+	grep -qx '              16.0 MiB was asked for by train (project/train.py:7)' out
+	"$TOOL" report --json a.gml | jq -e '.logs[0].devices[0].moments[1] | [.at, .ns, .bytes] == ["oom", 2000000000, 12582912]'
+	"$TOOL" a.gml | grep -q '^next     gpumemstat live --at=oom a.gml'
+	# A log without a record of the cache has the first refusal.
+	mklog b.gml at:1s map:0:128M:1us to:4G alloc:0:20M:1us to:4G tensor:0:8M fail:0:1G:3M at:2s to:4104M tensor:0:4M
+	"$TOOL" live --at=oom b.gml >out
+	grep -qx 'device 0      when memory lacked, 1.00 s: 8.00 MiB in 1 tensor' out
+	refute grep -q 'was asked for' out
+	# The moment of blocks is the first refusal.
+	"$TOOL" live --at=oom --blocks a.gml | grep -qx 'device 0      when memory lacked, 1.00 s: 20.0 MiB in 1 block'
 }

@@ -6,16 +6,18 @@
 #include <string.h>
 
 #include "base/size.h"
+#include "tools/finding/findings.h"
 #include "tools/log/groups.h"
 #include "tools/log/heaps.h"
 #include "tools/log/logs.h"
+#include "tools/log/owners.h"
 #include "tools/stack/child.h"
 #include "tools/stack/frames.h"
 
 enum { ROWS_DEFAULT = 10 };
 
 struct view {
-	const struct gm_figures *figures;
+	struct gm_figures *figures;
 	struct gm_log_file *file;
 	const struct gm_log_about *about;
 	struct gm_alive alive;
@@ -25,6 +27,7 @@ struct view {
 	struct gm_symbols symbols;
 	enum gm_level level;
 	uint64_t under[GM_COUNTER_DEVICES], n_under[GM_COUNTER_DEVICES]; /* blocks under tensors */
+	struct gm_owners owners[GM_COUNTER_DEVICES];
 	bool leaks;
 };
 
@@ -42,6 +45,9 @@ static void symbols_find(struct view *view, const struct gm_options *options)
 		for (size_t i = 0; i < rows_of(options, part.n); i++)
 			gm_frames_want(&view->symbols, (uint32_t)part.at[i].key);
 	}
+	if (options->at.kind == GM_MOMENT_OOM)
+		for (size_t i = 0; i < view->figures->giveups.n; i++)
+			gm_frames_want(&view->symbols, view->figures->giveups.at[i].stack);
 	gm_symbols_resolve(&view->symbols);
 }
 
@@ -175,6 +181,28 @@ static void device_text(struct gm_emit *emit, const struct view *view, unsigned 
 	under_text(emit, view, d, part);
 }
 
+/* At out of memory: what was asked for, and the remedy. */
+static void giveup_show(struct gm_emit *emit, const struct view *view, unsigned d)
+{
+	const struct gm_figures_giveup *giveup = gm_figures_giveup(view->figures, (int)d);
+	struct gm_finding finding;
+	char asked[32], place[256], text[512];
+	if (emit->options->at.kind != GM_MOMENT_OOM || view->leaks || !giveup)
+		return;
+	gm_emit_object(emit, "refused");
+	gm_emit_value(emit, "asked", GM_BYTES(giveup->asked));
+	gm_emit_value(emit, "segments", GM_BYTES(giveup->segments));
+	gm_emit_value(emit, "tensors", GM_BYTES(giveup->tensors));
+	gm_emit_value(emit, "stack", giveup->stack ? GM_COUNT(giveup->stack) : GM_NONE);
+	gm_emit_end(emit);
+	gm_value_format(GM_BYTES(giveup->asked), emit->options->unit, asked, sizeof asked);
+	gm_frames_place(&view->symbols, giveup->stack, place, sizeof place);
+	gm_emit_line(emit, "", "%s was asked for by %s", asked,
+		     *place ? place : "a call without a stack");
+	if (gm_findings_of_giveup(view->figures, &finding) && finding.device == d)
+		gm_emit_line(emit, "", "%s", gm_finding_text(&finding, text, sizeof text));
+}
+
 static void rest_show(struct gm_emit *emit, enum gm_level level, const struct gm_groups_one *rest)
 {
 	char label[32], blocks[48];
@@ -237,6 +265,9 @@ static void device_show(struct gm_emit *emit, const struct view *view, unsigned 
 	if (view->leaks)
 		gm_emit_value(emit, "gone_with_context", GM_COUNT(gone_count(view, d)));
 	device_text(emit, view, d, &part);
+	giveup_show(emit, view, d);
+	if (view->level == GM_LEVEL_TENSORS && !view->leaks)
+		gm_owners_show(emit, &view->owners[d], view->figures);
 	if (emit->options->group != GM_GROUP_STACK)
 		group_table(emit, &part);
 	else if (emit->options->json)
@@ -323,6 +354,8 @@ static const char *view_fill(struct view *view, struct gm_options *options)
 		gm_heaps_peak(view->file, view->moments);
 	if (view->level == GM_LEVEL_TENSORS)
 		under_find(view);
+	if (view->level == GM_LEVEL_TENSORS && !view->leaks)
+		gm_owners_find(view->owners, view->figures, view->moments);
 	gm_alive_find(view->file, view->moments, view->leaks, view->level, &view->alive);
 	gm_groups_make(&view->groups, &view->alive, options->group);
 	if (!view->leaks)

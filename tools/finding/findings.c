@@ -46,6 +46,19 @@ unsigned gm_findings_of_log(struct gm_figures *figures, struct gm_finding out[GM
 	return n;
 }
 
+bool gm_findings_of_giveup(struct gm_figures *figures, struct gm_finding *out)
+{
+	struct gm_finding findings[GM_FINDINGS_MOST];
+	const unsigned n =
+		gm_figures_giveup(figures, -1) ? gm_findings_of_log(figures, findings) : 0;
+	for (unsigned i = 0; i < n; i++)
+		if (strncmp(findings[i].rule->name, "torch_oom_", 10) == 0) {
+			*out = findings[i];
+			return true;
+		}
+	return false;
+}
+
 unsigned gm_findings_of_logs(struct gm_logs_one *logs, size_t count,
 			     struct gm_finding out[GM_FINDINGS_MOST])
 {
@@ -87,6 +100,8 @@ static const char *word_value(const struct gm_finding *finding, const char *name
 	}
 	if (n == 6 && strncmp(name, "device", n) == 0)
 		snprintf(buf, room, "%u", finding->device);
+	if (n == 5 && strncmp(name, "place", n) == 0)
+		return finding->place;
 	if (n == 5 && strncmp(name, "share", n) == 0 && finding->of.n)
 		snprintf(buf, room, "%.0f%%",
 			 100 * (double)finding->value.n / (double)finding->of.n);

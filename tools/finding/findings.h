@@ -15,11 +15,14 @@ struct gm_finding_rule {
 	const char *sentence, *remedy; /* remedy: advice, may be "" */
 };
 
+enum { GM_FINDING_PLACE = 160 };
+
 /* The measurement of a rule. `device`: for {device} of the sentence. */
 struct gm_finding {
 	const struct gm_finding_rule *rule;
 	struct gm_value value, of, other;
 	unsigned device;
+	char place[GM_FINDING_PLACE]; /* a line of the program */
 };
 
 enum {
@@ -34,6 +37,9 @@ enum {
 unsigned gm_findings_of_log(struct gm_figures *figures, struct gm_finding out[GM_FINDINGS_MOST]);
 unsigned gm_findings_of_logs(struct gm_logs_one *logs, size_t n,
 			     struct gm_finding out[GM_FINDINGS_MOST]);
+
+/* The finding about PyTorch's cache that gave up. False: it never did. */
+bool gm_findings_of_giveup(struct gm_figures *figures, struct gm_finding *out);
 
 /* The finding's row in findings.def. */
 unsigned gm_finding_index(const struct gm_finding *finding);

@@ -66,7 +66,7 @@ static uint64_t refusal_foreign(const struct gm_figures *f)
 
 static enum cause refusal_cause(const struct gm_figures *f)
 {
-	if (!f->refusals.n)
+	if (!f->refusals.n || f->giveups.n) /* rule_torch.c */
 		return NONE;
 	const struct gm_figures_refusal *first = &f->refusals.at[0];
 	const struct gm_sample *s = &first->sample;
@@ -154,7 +154,7 @@ bool gm_rule_oom_in_use(struct gm_figures *f, struct gm_finding *out)
 
 bool gm_rule_refused(struct gm_figures *f, struct gm_finding *out)
 {
-	return !f->refusals.n && finding_count(out, SUM(allocate_failed));
+	return !f->refusals.n && !f->giveups.n && finding_count(out, SUM(allocate_failed));
 }
 
 /* --- errors --- */

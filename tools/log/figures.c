@@ -37,6 +37,44 @@ static void refusal_add(struct gm_figures *figures, const struct gm_log_entry *e
 		memory_exhausted();
 }
 
+/* The cache gives up behind the last refusal of a call, or without any at a limit of its own. */
+static void giveup_add(struct gm_figures *figures, const struct gm_record *r)
+{
+	struct gm_figures_giveup giveup = {.time = r->time,
+					   .asked = r->size,
+					   .segments = r->held,
+					   .tensors = r->id,
+					   .stack = r->stack,
+					   .device = r->device};
+	if (r->device < GM_COUNTER_DEVICES) {
+		struct gm_figures_device *device = &figures->devices[r->device];
+		giveup.refused = device->refused;
+		giveup.sample = device->refusal;
+		device->refused = false;
+		device->refusal = (struct gm_sample){0};
+	}
+	if (!gm_array_push(&figures->giveups, giveup))
+		memory_exhausted();
+}
+
+static void failure_add(struct gm_figures *figures, const struct gm_log_entry *entry)
+{
+	const unsigned d = entry->record.device;
+	if (d >= GM_COUNTER_DEVICES)
+		return;
+	figures->devices[d].refused = true;
+	if (entry->sample)
+		figures->devices[d].refusal = *entry->sample;
+}
+
+const struct gm_figures_giveup *gm_figures_giveup(const struct gm_figures *figures, int device)
+{
+	for (size_t i = 0; i < figures->giveups.n; i++)
+		if (device < 0 || figures->giveups.at[i].device == (unsigned)device)
+			return &figures->giveups.at[i];
+	return NULL;
+}
+
 static void entry_add(struct gm_figures *figures, const struct gm_log_entry *entry)
 {
 	const struct gm_record *record = &entry->record;
@@ -47,13 +85,20 @@ static void entry_add(struct gm_figures *figures, const struct gm_log_entry *ent
 			break;
 		/* fall through */
 	case GM_RECORD_ALLOCATE:
-	case GM_RECORD_ALLOCATE_FAILED:
 	case GM_RECORD_COPY:
 	case GM_RECORD_RETIRE:
 		call_add(figures, record);
 		break;
+	case GM_RECORD_ALLOCATE_FAILED:
+		call_add(figures, record);
+		failure_add(figures, entry);
+		break;
 	case GM_RECORD_OUT_OF_MEMORY:
 		refusal_add(figures, entry);
+		failure_add(figures, entry);
+		break;
+	case GM_RECORD_TENSOR_REFUSED:
+		giveup_add(figures, record);
 		break;
 	case GM_RECORD_TABLE:
 		if (!gm_figures_add_table(figures, record))
@@ -117,6 +162,7 @@ void gm_figures_close(struct gm_figures *figures)
 		gm_array_free(&figures->hooks[i].durations);
 	free(figures->hooks);
 	gm_array_free(&figures->refusals);
+	gm_array_free(&figures->giveups);
 	gm_array_free(&figures->tables);
 	gm_figures_free_heap(figures);
 	gm_log_read_close(figures->file);

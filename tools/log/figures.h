@@ -21,6 +21,16 @@ struct gm_figures_refusal {
 	struct gm_sample sample;
 };
 
+/* PyTorch's cache gave up: TENSOR_REFUSED. */
+struct gm_figures_giveup {
+	uint64_t time, asked;
+	uint64_t segments, tensors; /* bytes */
+	uint32_t stack;
+	unsigned device;
+	bool refused;		 /* by the driver or the pool; else by a limit of the cache */
+	struct gm_sample sample; /* of the pool's last refusal; 0: none */
+};
+
 /* A kernel for which device heaps grew. */
 struct gm_figures_kernel {
 	const char *name; /* text of the log; "": not known, or one of too many kernels */
@@ -31,6 +41,8 @@ struct gm_figures_device {
 	bool used;		    /* the program allocated, freed or mapped on it */
 	GM_ARRAY(uint32_t) growths; /* of device heaps, ns; only those with events in the log */
 	GM_ARRAY(struct gm_figures_kernel) kernels; /* of these growths */
+	bool refused;				    /* a call, since PyTorch's cache last gave up */
+	struct gm_sample refusal;
 };
 
 /* A context for which a takeover of malloc in kernels was tried. */
@@ -79,6 +91,7 @@ struct gm_figures {
 	unsigned n_devices;
 	struct gm_figures_hook *hooks; /* about->n_hooks of them */
 	GM_ARRAY(struct gm_figures_refusal) refusals;
+	GM_ARRAY(struct gm_figures_giveup) giveups;
 	GM_ARRAY(struct gm_figures_context) contexts;
 	GM_ARRAY(struct gm_figures_image) images;
 	GM_ARRAY(struct gm_figures_heap) heaps;
@@ -131,6 +144,9 @@ bool gm_figures_add_table(struct gm_figures *figures, const struct gm_record *re
 
 /* What became of a table, in words. */
 const char *gm_figures_fate(uint64_t fate);
+
+/* The first time that PyTorch's cache gave up on a device (-1: any); NULL: never. */
+const struct gm_figures_giveup *gm_figures_giveup(const struct gm_figures *figures, int device);
 
 /* Program and mode as text; a log that was cut early lacks them. */
 const char *gm_figures_program(const struct gm_figures *figures);

@@ -47,16 +47,24 @@ static bool peak_find(struct gm_log_file *file, unsigned device, bool driver, en
 	return most > 0;
 }
 
-static bool refusal_find(struct gm_log_file *file, unsigned device, struct gm_moment *out)
+/* Of tensors, the first time that the cache gave up: refusals before it had no effect. */
+static bool refusal_find(struct gm_log_file *file, unsigned device, enum gm_level level,
+			 struct gm_moment *out)
 {
 	struct gm_log_entry entry;
+	bool found = false;
 	for (uint64_t n = 1; gm_log_read_next(file, &entry); n++) {
-		if (entry.record.kind != GM_RECORD_OUT_OF_MEMORY || entry.record.device != device)
+		const struct gm_record *r = &entry.record;
+		const bool last = level == GM_LEVEL_TENSORS ? r->kind == GM_RECORD_TENSOR_REFUSED
+							    : r->kind == GM_RECORD_OUT_OF_MEMORY;
+		if (r->device != device || (!last && (found || r->kind != GM_RECORD_OUT_OF_MEMORY)))
 			continue;
-		*out = (struct gm_moment){n, entry.record.time};
-		return true;
+		*out = (struct gm_moment){n, r->time};
+		found = true;
+		if (last)
+			break;
 	}
-	return false;
+	return found;
 }
 
 /* Count the records up to `until`; UINT64_MAX: all records. */
@@ -79,7 +87,7 @@ bool gm_moment_find(struct gm_log_file *file, unsigned device, bool driver,
 	if (wish->kind == GM_MOMENT_PEAK)
 		return peak_find(file, device, driver, wish->level, out);
 	if (wish->kind == GM_MOMENT_OOM)
-		return refusal_find(file, device, out);
+		return refusal_find(file, device, wish->level, out);
 	const bool exit = wish->kind == GM_MOMENT_EXIT || wish->time > UINT64_MAX - start;
 	return time_find(file, exit ? UINT64_MAX : start + wish->time, out);
 }

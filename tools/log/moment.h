@@ -14,7 +14,7 @@ enum gm_moment_kind { GM_MOMENT_PEAK, GM_MOMENT_OOM, GM_MOMENT_EXIT, GM_MOMENT_T
 struct gm_moment_wish {
 	enum gm_moment_kind kind;
 	uint64_t time;	     /* for GM_MOMENT_TIME: ns since the start of the log */
-	enum gm_level level; /* whose peak */
+	enum gm_level level; /* whose peak; of tensors, out of memory is when the cache gave up */
 };
 
 /* "peak", "oom", "exit", or a time. False: other text. */

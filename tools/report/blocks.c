@@ -51,14 +51,18 @@ static void moment_read(struct gm_report_blocks *out, unsigned which, enum gm_mo
 	const struct gm_moment_wish wish = {.kind = kind, .level = out->level};
 	struct gm_report_moment *moments = out->moments[which];
 	struct gm_alive_moment found[GM_COUNTER_DEVICES] = {0};
+	struct gm_owners owners[GM_COUNTER_DEVICES] = {0};
 	struct gm_groups groups;
 	struct gm_alive alive;
 	gm_alive_moments(out->figures->file, &wish, found);
 	gm_alive_find(out->figures->file, found, false, out->level, &alive);
 	gm_groups_make(&groups, &alive, GM_GROUP_STACK);
+	if (out->level == GM_LEVEL_TENSORS)
+		gm_owners_find(owners, out->figures, found);
 	for (unsigned d = 0; d < GM_COUNTER_DEVICES; d++) {
 		moments[d].known = found[d].known;
 		moments[d].time = found[d].at.time;
+		moments[d].owners = owners[d];
 		moments[d].all = gm_groups_part(&groups, d);
 		stacks_take(&moments[d]);
 	}
@@ -139,7 +143,7 @@ void gm_report_blocks_read(struct gm_report_blocks *out, const struct gm_figures
 		return;
 	out->level = gm_level_of(figures->file);
 	moment_read(out, GM_REPORT_PEAK, GM_MOMENT_PEAK);
-	if (figures->refusals.n)
+	if (figures->refusals.n || figures->giveups.n)
 		moment_read(out, GM_REPORT_OOM, GM_MOMENT_OOM);
 	moment_read(out, GM_REPORT_EXIT, GM_MOMENT_EXIT);
 	stacks_collect(out);
@@ -192,6 +196,8 @@ static void moment_show(struct gm_emit *emit, const struct gm_report_blocks *blo
 	gm_emit_value(emit, "bytes", GM_BYTES(moment->all.bytes));
 	gm_emit_value(emit, "blocks", GM_COUNT(moment->all.blocks));
 	gm_emit_value(emit, "level", GM_TEXT(gm_level_name(blocks->level)));
+	if (blocks->level == GM_LEVEL_TENSORS)
+		gm_owners_show(emit, &moment->owners, blocks->figures);
 	gm_emit_value(emit, "stacks", GM_COUNT(moment->all.n));
 	gm_emit_list(emit, "by_stack");
 	for (size_t i = 0; i < moment->stacks.n; i++) {

@@ -57,6 +57,7 @@ function headShow(log) {
 const REMEDIES = {
 	oom_limit_pieces: "Raise GPUMEM_LIMIT.",
 	oom_fragmented: "Allocate what lives long first.",
+	torch_oom_line: "Free some of it sooner, or ask for less at a time.",
 	oom_in_use: "Free some of it sooner, or ask for less at a time.",
 	in_pieces: "Allocate what lives long first.",
 	not_ordered: "The device's counters ordered_* have the reasons; "
@@ -66,6 +67,11 @@ const REMEDIES = {
 /* The moment whose blocks belong to a finding, and the text of its link. */
 const SHOWN = {
 	never_freed: ["exit", "Show their call stacks"],
+	torch_oom_pieces: ["oom", "Show the tensors alive then"],
+	torch_oom_fraction: ["oom", "Show the tensors alive then"],
+	torch_oom_limit: ["oom", "Show the tensors alive then"],
+	torch_oom_others: ["oom", "Show the tensors alive then"],
+	torch_oom_line: ["oom", "Show the tensors alive then"],
 	oom_limit_pieces: ["oom", "Show the blocks alive then"],
 	oom_fragmented: ["oom", "Show the blocks alive then"],
 	oom_limit: ["oom", "Show the blocks alive then"],
@@ -183,6 +189,7 @@ function sumShow() {
 function momentShow(moment) {
 	page.moment = moment;
 	byId("alive-parts").hidden = !moment;
+	byId("owners").replaceChildren(...ownersTable(moment?.owners));
 	if (moment) {
 		page.flame.show(treeMake(moment, page.stacks));
 		blocksShow();

@@ -7,6 +7,7 @@
 #include "tools/log/alive.h"
 #include "tools/log/groups.h"
 #include "tools/log/logs.h"
+#include "tools/log/owners.h"
 #include "tools/stack/symbols.h"
 
 enum { GM_REPORT_PEAK, GM_REPORT_OOM, GM_REPORT_EXIT, GM_REPORT_MOMENTS };
@@ -18,6 +19,7 @@ struct gm_report_moment {
 	struct gm_groups_part all;		/* sums; `at` is NULL */
 	GM_ARRAY(struct gm_groups_one) stacks;	/* those with most bytes */
 	GM_ARRAY(struct gm_alive_block) blocks; /* the largest ones */
+	struct gm_owners owners;		/* of a log with tensors */
 };
 
 /* The blocks at each moment, with their stacks. */

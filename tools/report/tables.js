@@ -49,6 +49,26 @@ function shareMake(part, whole) {
 		make("span", {}, shareText(part, whole)));
 }
 
+/* The owners of the device's memory, with those that have any. */
+const OWNERS = {
+	tensors: "tensors of PyTorch",
+	cache: "PyTorch's cache, without a tensor",
+	blocks: "other blocks of the program",
+	pool: "the pool, idle and rounding",
+	heaps: "heaps of kernels",
+	others: "other processes, and contexts and libraries of this one",
+	all: "all",
+};
+const OWNER_COLUMNS = [["in use on the device", "wide"], ["bytes", "number"], ["share", "number"]];
+
+function ownersTable(owners) {
+	const rows = Object.entries(owners ?? {}).filter(([, {bytes}]) => bytes > 0);
+	return rows.length === 0 ? [] : tableMake(OWNER_COLUMNS, rows.map(([name, {bytes}]) => ({
+		cells: [OWNERS[name], bytesText(bytes), shareMake(bytes, owners.all.bytes)],
+		text: "",
+	})), new Search(""));
+}
+
 const STACK_COLUMNS = [["bytes", "number"], ["share", "number"], ["blocks", "number"], ["largest", "number"],
 	["allocated by", "wide"]];
 const BLOCK_COLUMNS = [["size", "number"], ["share", "number"], ["allocated at", "number"],

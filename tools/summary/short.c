@@ -279,7 +279,7 @@ static void next_line(struct gm_emit *emit, const struct gm_figures *f,
 		const char *command;
 	} steps[] = {
 		{!events, "record COMMAND"},
-		{blocks && f->refusals.n, "live --at=oom"},
+		{blocks && f->refusals.n + f->giveups.n, "live --at=oom"},
 		{blocks && !f->refusals.n, "live --at=peak"},
 		{blocks && rules_found(findings, n, leaks), "leaks"},
 		{rules_found(findings, n, pieces), "frag"},
