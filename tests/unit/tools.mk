@@ -8,3 +8,8 @@ tests_unit_test_policy_SOURCES = tests/unit/test_policy.c tools/replay/policy.c 
 	tools/replay/policy_torch.c tools/tool.c tools/tool.h
 tests_unit_test_policy_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)
 tests_unit_test_policy_LDADD = $(UNIT_LDADD)
+UNIT_TESTS += tests/unit/test_fold
+tests_unit_test_fold_SOURCES = tests/unit/test_fold.c tools/stack/fold.c tools/stack/fold.def tools/stack/fold.h \
+	tools/stack/short_name.c tools/stack/frames.h
+tests_unit_test_fold_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)
+tests_unit_test_fold_LDADD = $(UNIT_LDADD)

@@ -103,13 +103,13 @@ static bool ends_with(const char *text, size_t n, const char *end)
 /* An operator's name without its overload; the last underscore of add_ is of the operator. */
 static size_t operator_length(const char *name, size_t n)
 {
-	for (size_t i = 1; i + 1 < n; i++)
-		if (name[i] == '_' && is_upper(name[i + 1]))
-			return i;
+	size_t length = 1;
+	while (length < n && !(name[length] == '_' && is_upper(name[length + 1])))
+		length++;
 	for (size_t i = 0; i < sizeof overloads / sizeof *overloads; i++)
-		if (ends_with(name, n, overloads[i]))
-			return n - strlen(overloads[i]);
-	return n;
+		if (ends_with(name, length, overloads[i]))
+			return length - strlen(overloads[i]);
+	return length;
 }
 
 /* MmBackward0: mm. LogSoftmaxBackward0: log_softmax. */
@@ -142,8 +142,9 @@ static const char *node_name(const char *node, size_t n, char *buf, size_t room)
 	else if (!ends_with(node, length, "Backward"))
 		snprintf(buf, room, "%.*s", (int)n, node);
 	else {
-		const int head = snprintf(buf, room, "%s", backward);
-		operator_put(buf + head, room - (size_t)head, node, length - strlen("Backward"));
+		const size_t head = (size_t)snprintf(buf, room, "%s", backward);
+		if (head < room)
+			operator_put(buf + head, room - head, node, length - strlen("Backward"));
 	}
 	return buf;
 }
