@@ -188,7 +188,7 @@ CACHE=(at:1s map:0:128M:1us stack:300 to:4G alloc:0:20M:1us to:4G tensor:0:8M to
 	END
 	)
 	# The sum is the use of the device by the driver's answer, less what was free at the last refusal.
-	"$TOOL" live --json --at=oom a.gml | jq -e '.logs[0].devices[0] | .owners.all.bytes == 8589934592 - 5 * 1048576 and
+	"$TOOL" live --json --at=oom a.gml | jq -e '.logs[0].devices[0] | .owners.all.bytes == 8589934592 - 5 * 1048576 and .others_ns == .ns and
 		.refused == {asked: 1073741824, segments: 44040192, tensors: 11534336, stack: 307}'
 }
 
@@ -209,10 +209,12 @@ CACHE=(at:1s map:0:128M:1us stack:300 to:4G alloc:0:20M:1us to:4G tensor:0:8M to
 	)
 	"$TOOL" live --json b.gml | jq -e '.logs[0].devices[0].owners | map_values(.bytes / 1048576) ==
 		{tensors: 1, cache: 19, blocks: 16, pool: 108, heaps: 0, others: 880, all: 1024}'
+	"$TOOL" live --json b.gml | jq -e '.logs[0].devices[0].others_ns == 2000000000'
 	"$TOOL" report --json b.gml | jq -e '.logs[0].devices[0].moments | map([.at, .owners.all.bytes]) == [["peak", 1056964608], ["exit", 1073741824]]'
 	# Never asked; and tensors outside of all blocks.
 	mklog c.gml at:1s map:0:128M:1us to:4G alloc:0:20M:1us to:4G tensor:0:8M
 	"$TOOL" live c.gml | grep -qx '              The driver was not asked what others use.'
+	"$TOOL" live --json c.gml | jq -e '.logs[0].devices[0] | .owners.others.bytes == null and .others_ns == null'
 	mklog d.gml at:1s map:0:128M:1us tensor:0:8M
 	"$TOOL" live --json d.gml | jq -e '.logs[0].devices[0].owners == null'
 	"$TOOL" leaks c.gml >out

@@ -78,12 +78,14 @@ static void device_find(struct gm_owners *owners, const struct gm_figures *figur
 			     giveup->sample.device_total;
 	const uint64_t mapped = sampled ? giveup->sample.mapped : now->mapped;
 	uint64_t *bytes = owners->bytes;
+	owners->time = moment->at.time;
 	owners->known = moment->known && bytes[GM_OWNER_cache] >= bytes[GM_OWNER_tensors];
 	bytes[GM_OWNER_cache] = less(bytes[GM_OWNER_cache], bytes[GM_OWNER_tensors]);
 	bytes[GM_OWNER_pool] = less(mapped, pool);
 	bytes[GM_OWNER_heaps] = sampled ? giveup->sample.lent : now->lent;
 	if (sampled) {
 		owners->others_known = true;
+		owners->asked = moment->at.time;
 		bytes[GM_OWNER_others] = gm_owners_others(&giveup->sample, driver);
 	} else {
 		others_ask(owners, figures, d);
@@ -109,25 +111,34 @@ void gm_owners_find(struct gm_owners owners[GM_COUNTER_DEVICES], const struct gm
 
 /* --- the table --- */
 
+/* Sums of a damaged log may wrap. */
 static struct gm_value share_of(uint64_t part, uint64_t whole)
 {
-	return whole ? GM_PPM((uint64_t)((double)part / (double)whole * 1e6 + 0.5)) : GM_NONE;
+	return whole && part <= whole ? GM_PPM((uint64_t)((double)part / (double)whole * 1e6 + 0.5))
+				      : GM_NONE;
+}
+
+static void owner_row(struct gm_emit *emit, const struct gm_owners *owners, enum gm_owner owner)
+{
+	static const struct {
+		const char *key, *text;
+	} names[] = {
+#define GM_OWNER(name, text) {#name, text},
+		GM_OWNERS(GM_OWNER)
+#undef GM_OWNER
+	};
+	const bool known = owner != GM_OWNER_others || owners->others_known;
+	const uint64_t bytes = owners->bytes[owner];
+	gm_emit_row(emit, names[owner].key,
+		    (struct gm_value[]){GM_TEXT(names[owner].text),
+					known ? GM_BYTES(bytes) : GM_NONE,
+					known ? share_of(bytes, owners->used) : GM_NONE});
 }
 
 /* Text leaves out owners without bytes, and says where others are not known. */
 void gm_owners_show(struct gm_emit *emit, const struct gm_owners *owners,
 		    const struct gm_figures *figures)
 {
-	static const char *const keys[] = {
-#define GM_OWNER(name, text) #name,
-		GM_OWNERS(GM_OWNER)
-#undef GM_OWNER
-	};
-	static const char *const texts[] = {
-#define GM_OWNER(name, text) text,
-		GM_OWNERS(GM_OWNER)
-#undef GM_OWNER
-	};
 	const struct gm_column columns[] = {
 		{"owner", "in use on the device", GM_COLUMN_LEFT | GM_COLUMN_TEXT_ONLY},
 		{"bytes", "bytes", 0},
@@ -141,17 +152,17 @@ void gm_owners_show(struct gm_emit *emit, const struct gm_owners *owners,
 	gm_emit_table(emit, "owners", true, columns, 3);
 	for (unsigned i = 0; i < GM_OWNER_COUNT; i++)
 		if (owners->bytes[i] || emit->options->json)
-			gm_emit_row(emit, keys[i],
-				    (struct gm_value[]){GM_TEXT(texts[i]),
-							GM_BYTES(owners->bytes[i]),
-							share_of(owners->bytes[i], owners->used)});
+			owner_row(emit, owners, (enum gm_owner)i);
 	gm_emit_row(emit, "all",
 		    (struct gm_value[]){GM_TEXT("all"), GM_BYTES(owners->used),
 					share_of(owners->used, owners->used)});
 	gm_emit_table_end(emit);
+	gm_emit_value(emit, "others_ns",
+		      owners->others_known ? GM_NS(gm_figures_at(figures, owners->asked))
+					   : GM_NONE);
 	if (!owners->others_known)
 		gm_emit_line(emit, "", "The driver was not asked what others use.");
-	else if (owners->asked)
+	else if (owners->asked != owners->time)
 		gm_emit_line(emit, "", "The memory of others is that of %s.",
 			     gm_time_format(gm_figures_at(figures, owners->asked), at, sizeof at));
 }

@@ -28,8 +28,8 @@ struct gm_owners {
 	bool known;	   /* tensors lie in blocks of this log */
 	bool others_known; /* the driver was asked for the device's use */
 	uint64_t bytes[GM_OWNER_COUNT];
-	uint64_t used;	/* the sum */
-	uint64_t asked; /* when the driver was asked, if not at the moment; CLOCK_MONOTONIC */
+	uint64_t used;	      /* the sum */
+	uint64_t time, asked; /* the moment; when the driver was asked; CLOCK_MONOTONIC */
 };
 
 /* What others have on the device at a refusal, beside the pool, heaps of kernels, and `driver`
@@ -44,7 +44,8 @@ uint64_t gm_owners_others(const struct gm_sample *sample, uint64_t driver);
 void gm_owners_find(struct gm_owners owners[GM_COUNTER_DEVICES], const struct gm_figures *figures,
 		    const struct gm_alive_moment moments[GM_COUNTER_DEVICES]);
 
-/* A table of the owners of a device with bytes; JSON: the object "owners", or null if not known. */
+/* A table of the owners of a device with bytes. JSON: the object "owners", or null if not known,
+ * with null for others if the driver was not asked, and "others_ns". */
 void gm_owners_show(struct gm_emit *emit, const struct gm_owners *owners,
 		    const struct gm_figures *figures);
 

@@ -189,7 +189,7 @@ function sumShow() {
 function momentShow(moment) {
 	page.moment = moment;
 	byId("alive-parts").hidden = !moment;
-	byId("owners").replaceChildren(...ownersTable(moment?.owners));
+	byId("owners").replaceChildren(...ownersTable(moment));
 	if (moment) {
 		page.flame.show(treeMake(moment, page.stacks));
 		blocksShow();

@@ -131,7 +131,7 @@ function treeMake(moment, stacks) {
 		if (calls.length === 0)
 			add(child(root, "no call stack", null), group);
 		for (const call of calls) {
-			at = child(at, callLine(call), call);
+			at = child(at, call.language === "forward" ? call.operator ?? "backward" : callLine(call), call);
 			add(at, group);
 		}
 	}

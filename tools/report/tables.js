@@ -61,12 +61,17 @@ const OWNERS = {
 };
 const OWNER_COLUMNS = [["in use on the device", "wide"], ["bytes", "number"], ["share", "number"]];
 
-function ownersTable(owners) {
+function ownersTable(moment) {
+	const {owners, others_ns: asked} = moment ?? {};
 	const rows = Object.entries(owners ?? {}).filter(([, {bytes}]) => bytes > 0);
-	return rows.length === 0 ? [] : tableMake(OWNER_COLUMNS, rows.map(([name, {bytes}]) => ({
+	if (rows.length === 0)
+		return [];
+	const note = asked === null ? "The driver was not asked what others use."
+		: asked === moment.ns ? "" : `The memory of others is that of ${timeText(asked)}.`;
+	return [...tableMake(OWNER_COLUMNS, rows.map(([name, {bytes}]) => ({
 		cells: [OWNERS[name], bytesText(bytes), shareMake(bytes, owners.all.bytes)],
 		text: "",
-	})), new Search(""));
+	})), new Search("")), make("p", {class: "faint"}, note)];
 }
 
 const STACK_COLUMNS = [["bytes", "number"], ["share", "number"], ["blocks", "number"], ["largest", "number"],
