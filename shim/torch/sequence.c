@@ -90,7 +90,7 @@ static uint64_t thread_number(const void *caller)
 	return number;
 }
 
-static void node_note(uint64_t node, const void *caller)
+static void node_remember(uint64_t node, const void *caller)
 {
 	const uint64_t thread = thread_number(caller);
 	const uint32_t stack = thread ? gm_stack_capture_python() : 0;
@@ -111,7 +111,7 @@ uint64_t gm_sequence_next(void)
 	const void *caller = __builtin_return_address(0);
 	const uint64_t number = number_next(caller);
 	if (gm_log_wants(GM_RECORD_TENSOR) && gm_stacks_are_on() && gm_shim_enter()) {
-		node_note(number, caller);
+		node_remember(number, caller);
 		gm_shim_leave();
 	}
 	return number;

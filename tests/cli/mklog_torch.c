@@ -56,7 +56,6 @@ void do_refuse(const uint64_t v[WORDS])
 					 .stack = stack_now,
 					 .device = (uint8_t)v[0],
 					 .kind = GM_RECORD_TENSOR_REFUSED};
-	atomic_fetch_or(&gm_log_wanted, 1u << GM_RECORD_TENSOR_REFUSED);
 	put(record);
 }
 

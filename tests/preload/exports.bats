@@ -19,7 +19,10 @@ symbols() {
 		echo dlsym
 		echo gm_preload_core # libgpumem-core looks this symbol up
 		echo la_version # the loader asks for it under LD_AUDIT
-		echo _ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE # of PyTorch: shim/torch/tensors.h
+		# Of PyTorch: shim/torch/tensors.h, shim/torch/sequence.h.
+		echo _ZN2at15sequence_number17get_and_incrementEv
+		echo _ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE
+		echo _ZN3c1027reportOutOfMemoryToProfilerElmmNS_6DeviceE
 		symbols
 		if grep -q '^#define GM_DEBUG 1' config.h; then echo gm_lock_none_held; fi # the simulator looks this symbol up
 	} | LC_ALL=C sort | diff -u - "$BATS_TEST_TMPDIR/exports"

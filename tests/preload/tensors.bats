@@ -73,11 +73,18 @@ counters() {
 	"$TOOL" live log | grep -qx 'device 0      at end: 64.0 MiB in 1 block'
 }
 
-# The interpreter must not be called here: the cache's mutex is held, which another thread of Python may want.
-@test "lines of Python, with its lock and without it" {
+# needs_python: the released lock of this Python is no hindrance.
+needs_python() {
 	command -v python3 >/dev/null || skip "no python3"
 	[ -z "$TEST_UNDER" ] || skip "valgrind is too slow for Python"
-	python3 -c 'import sys; sys.exit(not (3, 9) <= sys.version_info[:2] <= (3, 13))' || skip "the layout of this Python is unknown"
+	# ThreadSanitizer cannot follow the interpreter's locks.
+	[[ ${SANITIZE_LIB:-} != *tsan* ]] || skip "not under ThreadSanitizer"
+	python3 -c 'import sys; sys.exit(not (3, 9) <= sys.version_info[:2] <= (3, 14))' || skip "the layout of this Python is unknown"
+}
+
+# The interpreter must not be called here: the cache's mutex is held, which another thread of Python may want.
+@test "lines of Python, with its lock and without it" {
+	needs_python
 	cat >model.py <<-'END'
 		import ctypes
 		import sys
@@ -99,4 +106,135 @@ counters() {
 	preloaded "$(command -v python3)" model.py "$PROGRAMS/libtensors_cuda.so"
 	"$TOOL" live --json log | jq -e '.logs[0].devices[0].groups | map([.bytes, ([.frames[] | select(.language == "python") | "\(.function):\(.line)"] | join(" "))]) ==
 		[[8388608, "take:10 held:12 <module>:15"], [4194304, "take:10 released:14 <module>:16"]]'
+}
+
+# segment.py CACHE: 64 MiB, and the cache's functions.
+segment_py() {
+	cat >segment.py <<-'END'
+		import ctypes
+		import sys
+		import threading
+		cuda = ctypes.PyDLL("libcuda.so.1")
+		context, segment = ctypes.c_void_p(), ctypes.c_uint64()
+		assert cuda.cuInit(0) == 0
+		assert cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0) == 0
+		assert cuda.cuCtxSetCurrent(context) == 0
+		assert cuda.cuMemAlloc_v2(ctypes.byref(segment), ctypes.c_size_t(64 << 20)) == 0
+		cache = ctypes.CDLL(sys.argv[1])
+		cache.node_make.restype = ctypes.c_void_p
+		def at(mib):
+		    return ctypes.c_void_p(segment.value + (mib << 20))
+		def size(mib):
+		    return ctypes.c_size_t(mib << 20)
+	END
+}
+
+# groups: of each group of live its bytes and its frames of Python; "of" is before those of a forward call.
+groups() {
+	"$TOOL" live --json log | jq -c '.logs[0].devices[0].groups[] | [.bytes / 1048576,
+		([.frames[] | if .language == "python" then "\(.function):\(.line)" elif .language == "forward" then "of" else empty end] | join(" "))]' |
+		sort
+}
+
+@test "a tensor of the backward pass has the lines of its forward call" {
+	needs_python
+	segment_py
+	cat >model.py <<-'END'
+		from segment import *
+		def mm():
+		    return cache.node_make()
+		def forward():
+		    return mm(), mm(), (
+		        mm())
+		first, second, third = forward()
+		for node, where, mib in ((second, 0, 8), (first, 8, 4), (third, 12, 2)):
+		    assert cache.node_run(ctypes.c_void_p(node), at(where), size(mib)) == 1
+		lines = []
+		def in_thread():
+		    lines.append(mm())
+		thread = threading.Thread(target=in_thread)
+		thread.start()
+		thread.join()
+		assert cache.node_run(ctypes.c_void_p(lines[0]), at(20), size(1)) == 1
+	END
+	preloaded "$(command -v python3)" model.py "$PROGRAMS/libtensors_cuda.so"
+	groups >got
+	cat got
+	[ "$(wc -l <got)" = 3 ]
+	grep -qx '\[12,"of mm:3 forward:5 <module>:7"\]' got
+	grep -qx '\[2,"of mm:3 forward:6 <module>:7"\]' got
+	grep -qE '^\[1,"of mm:3 in_thread:12 (Thread\.)?run:' got
+}
+
+@test "a node that was made before the log's stacks, or by another release of PyTorch, has no forward call" {
+	needs_python
+	segment_py
+	cat >model.py <<-'END'
+		from segment import *
+		node = (ctypes.c_uint64 * 7)()
+		node[3], node[6] = 12345, 1
+		assert cache.node_make()
+		assert cache.node_run(ctypes.byref(node), at(0), size(8)) == 1
+	END
+	preloaded "$(command -v python3)" model.py "$PROGRAMS/libtensors_cuda.so"
+	[ "$(groups)" = '[8,""]' ]
+}
+
+@test "forward calls are known after the log dropped its oldest events" {
+	needs_python
+	segment_py
+	cat >model.py <<-'END'
+		from segment import *
+		def mm():
+		    return cache.node_make()
+		assert cache.node_run(ctypes.c_void_p(mm()), at(0), size(8)) == 1
+		for _ in range(300000):
+		    cache.tensor_take(at(8), size(1))
+		    cache.tensor_give(at(8), size(1))
+	END
+	KNOBS+=(GPUMEM_LOG_LIMIT=32M)
+	preloaded "$(command -v python3)" model.py "$PROGRAMS/libtensors_cuda.so"
+	"$TOOL" summary --json log | jq -e '.logs[0] | .complete == false and .contradiction == null'
+	[ "$(groups)" = '[8,"of mm:3 <module>:4"]' ]
+}
+
+@test "a forked child starts without the parent's forward calls, and keeps its own" {
+	needs_python
+	segment_py
+	cat >model.py <<-'END'
+		from segment import *
+		import os
+		def mm():
+		    return cache.node_make()
+		def after():
+		    return cache.node_make()
+		before = mm()
+		child = os.fork()
+		assert cache.node_run(ctypes.c_void_p(before if child else after()), at(0), size(8)) == 1
+		if not child:
+		    os._exit(0)
+		assert os.waitpid(child, 0)[1] == 0
+	END
+	preloaded "$(command -v python3)" model.py "$PROGRAMS/libtensors_cuda.so"
+	[ "$(groups)" = '[8,"of mm:4 <module>:7"]' ]
+}
+
+@test "what the cache refused is in the log, with its call stack" {
+	needs_python
+	segment_py
+	cat >model.py <<-'END'
+		from segment import *
+		def hold():
+		    cache.tensor_take(at(0), size(8))
+		def ask():
+		    cache.tensor_refuse(size(100))
+		cache.segment_add(size(64))
+		hold()
+		ask()
+	END
+	preloaded "$(command -v python3)" model.py "$PROGRAMS/libtensors_cuda.so"
+	"$TOOL" live --at=oom log >text
+	cat text
+	grep -qE '^ *hold \(.*model\.py:3\)$' text
+	grep -qE '100 MiB' text
 }
