@@ -34,4 +34,11 @@ if [ -n "$python" ]; then
 	low=$(pair events large "$python" "$top/tests/bench/stacks.py" 1 released)
 	high=$(pair events large "$python" "$top/tests/bench/stacks.py" 31 released)
 	echo "the same, where it gave the lock up     $((high - low)) ns"
+	# A tensor of PyTorch's cache: its birth with a stack of 20 frames of C and 15 of Python, and its end.
+	tensor="$python $top/tests/bench/stacks_tensor.py $PWD/tests/preload/libtensors_cuda.so 15 20"
+	off=$(pair off off $tensor 1048576)
+	small=$(pair events large $tensor 512)
+	stack=$(pair events large $tensor 1048576)
+	echo "a tensor's birth and end, no stack      $((small - off)) ns"
+	echo "the same with a stack of 35 frames      $((stack - off)) ns"
 fi

@@ -87,6 +87,7 @@ void segment_add(size_t bytes);
 void tensor_take(void *address, size_t bytes);
 void tensor_give(void *address, size_t bytes);
 void host_take(void *address, size_t bytes);
+void tensor_pairs(void *address, size_t bytes, int times, int depth);
 void tensor_refuse(size_t bytes);
 struct node *node_make(void);
 int node_run(struct node *node, void *address, size_t bytes);
@@ -158,6 +159,18 @@ int node_run(struct node *node, void *address, size_t bytes)
 	pthread_create(&thread, NULL, node_apply, &(struct work){node, address, bytes});
 	pthread_join(thread, NULL);
 	return counts.uses;
+}
+
+/* So many pairs, below as many calls of C. */
+__attribute__((noinline)) void tensor_pairs(void *address, size_t bytes, int times, int depth)
+{
+	if (depth)
+		tensor_pairs(address, bytes, times, depth - 1);
+	for (; !depth && times; times--) {
+		tensor_take(address, bytes);
+		tensor_give(address, bytes);
+	}
+	__asm__ volatile("" ::: "memory"); /* no jump instead of the call */
 }
 
 /* Memory of the host is reported, too. */

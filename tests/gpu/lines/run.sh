@@ -1,0 +1,88 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
+# Which lines hold the memory of PyTorch and other frameworks, on a GPU: run.sh RESULTS GPUMEMSTAT PYTHON SECONDS. Parts that are
+# in RESULTS are not run again; those for which no time is left are named at the end.
+set -u
+here=$(cd "$(dirname "$0")" && pwd)
+results=$(realpath "$1") tool=$(realpath "$2") python=$3 end=$((SECONDS + $4))
+mkdir -p "$results/logs"
+cd "$results" || exit 1
+left=()
+
+# A function cannot be given to timeout.
+run_limited() {
+	local limit=$1 watch
+	shift
+	set -m
+	"$@" &
+	set +m
+	(sleep "$limit" && kill -9 -- -$!) 2>/dev/null &
+	watch=$!
+	wait $! 2>/dev/null
+	wait %1 2>/dev/null
+	kill "$watch" 2>/dev/null
+}
+
+# part NAME SECONDS COMMAND...: into NAME.txt, if time is left for it.
+part() {
+	local name=$1 limit=$2
+	shift 2
+	[ ! -e "$name.txt" ] || return 0
+	if ((SECONDS + limit > end)); then
+		left+=("$name")
+		return 0
+	fi
+	echo "== $name"
+	if run_limited "$limit" "$@" >"$name.tmp" 2>&1; then status=0; else status=$?; fi
+	echo "status $status" >>"$name.tmp"
+	mv "$name.tmp" "$name.txt"
+	tail -n 12 "$name.txt"
+}
+
+# Losses equal to a native run's, what is named at the peak, the first stacks, the owners of all bytes, and the page.
+training() {
+	"$python" "$here/../with_torch_lt.py" train 12 >logs/native
+	"$tool" record -o logs/train.gml -- "$python" "$here/../with_torch_lt.py" train 12 >logs/recorded
+	diff <(grep 0x logs/native) <(grep 0x logs/recorded) && echo "losses equal"
+	"$python" "$here/named.py" training "$tool" logs/train.gml
+	"$tool" live --at=peak logs/train.gml
+	"$tool" report -o train.html logs/train.gml
+}
+
+snapshot() {
+	"$tool" record -o logs/snapshot.gml -- "$python" "$here/snapshot.py" make logs/theirs
+	"$tool" export --format=pytorch -o logs/ours logs/snapshot.gml
+	"$python" "$here/snapshot.py" compare logs/theirs logs/ours
+}
+
+out_of_memory() {
+	"$tool" record -o "logs/oom-$1.gml" -- "$python" "$here/oom.py" "$1"
+	"$tool" live --at=oom -n 4 "logs/oom-$1.gml"
+}
+
+# Pairs by turns.
+cost() {
+	local pair way
+	for pair in 1 2 3 4 5 6 7 8 9; do
+		for way in $( ((pair % 2)) && echo native record || echo record native); do
+			if [ "$way" = native ]; then
+				echo "$pair native $("$python" "$here/big.py")"
+			else
+				echo "$pair record $("$tool" record -o logs/big.gml -- "$python" "$here/big.py")"
+			fi
+		done
+	done
+}
+
+framework() {
+	"$tool" record -o "logs/$1.gml" -- "$python" "$here/frameworks.py" "$1" || exit
+	"$python" "$here/named.py" "$1" "$tool" "logs/$1.gml"
+	"$tool" live --at=peak -n 2 "logs/$1.gml"
+}
+
+part training 90 training
+part snapshot 60 snapshot
+for way in device limit holes; do part "oom-$way" 60 out_of_memory "$way"; done
+for name in gpt2 llama compile checkpoint function triton cupy numba jax; do part "$name" 90 framework "$name"; done
+part cost 330 cost
+for name in "${left[@]}"; do echo "not run: $name"; done
