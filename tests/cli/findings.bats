@@ -103,6 +103,7 @@ over() { MEAN=("$@" at:3s sample:0:1M:0); }
 	has torch_oom_line "${cache[@]}" to:5G stack:8 tensor:0:600M to:6G stack:7 tensor:0:50M fail:0:3G:5G refuse:0:3G:2G
 	says "Out of memory in PyTorch: 3.00 GiB was asked for while 1.32 GiB was in tensors, 750 MiB of it of train (project/train.py:7). 'gpumemstat live --at=oom' shows the other lines."
 	hasnt torch_oom_line "${cache[@]}" fail:0:3G:2G refuse:0:3G:1G
+	has torch_oom_line "${cache[@]}" lack:0:3G refuse:0:3G:1G # as a run that is only watched has it
 	GPUMEM_LOG=small has torch_oom_line "${cache[@]}" fail:0:3G:5G refuse:0:3G:2G
 	says '3.00 GiB was asked for while 700 MiB was in tensors, 700 MiB of it of lines that only a log of events has.'
 	# The refusals of the driver before it are no finding; those that the cache survived are.

@@ -11,6 +11,7 @@
  *   alloc:DEVICE:SIZE:TIME    a block of the pool; the n-th one is block n
  *   driver:DEVICE:SIZE:TIME   an allocation that the driver serves
  *   fail:DEVICE:SIZE:FREE     an allocation is refused, with FREE left on the device
+ *   lack:DEVICE:SIZE          an allocation is refused by the driver, without a pool
  *   held:DEVICE:SIZE:N        live at the last refusal: N blocks of this stack and SIZE
  *   rest:DEVICE:SIZE:N        live at the last refusal: N other blocks of SIZE each
  *   free:BLOCK:TIME           a block is freed
@@ -291,6 +292,18 @@ static void do_limit(const uint64_t v[WORDS])
 
 static uint64_t failures[DEVICES];
 
+static void do_lack(const uint64_t v[WORDS])
+{
+	const unsigned d = (unsigned)v[0];
+	gm_counter_add(d, GM_C_allocate_calls, 1);
+	gm_counter_add(d, GM_C_allocate_failed, 1);
+	put((struct gm_record){.size = v[1],
+			       .hook = HOOK_ALLOC,
+			       .status = 2,
+			       .device = (uint8_t)d,
+			       .kind = GM_RECORD_ALLOCATE_FAILED});
+}
+
 static void do_fail(const uint64_t v[WORDS])
 {
 	const unsigned d = (unsigned)v[0];
@@ -300,14 +313,8 @@ static void do_fail(const uint64_t v[WORDS])
 		.size = v[1], .device = (uint8_t)d, .kind = GM_RECORD_OUT_OF_MEMORY};
 	sample.device_free = v[2];
 	sample.device_total = 8 * GM_GIB;
-	gm_counter_add(d, GM_C_allocate_calls, 1);
-	gm_counter_add(d, GM_C_allocate_failed, 1);
 	gm_log_put_sample(&snapshot, &sample);
-	put((struct gm_record){.size = v[1],
-			       .hook = HOOK_ALLOC,
-			       .status = 2,
-			       .device = (uint8_t)d,
-			       .kind = GM_RECORD_ALLOCATE_FAILED});
+	do_lack(v);
 }
 
 static void do_table(const uint64_t v[WORDS])
@@ -445,7 +452,7 @@ static const struct word {
 	{"unmap", "n", do_unmap},     {"held", "dsn", do_held},	    {"rest", "dsn", do_rest},
 	{"move", "ns", do_move},      {"gone", "n", do_gone},	    {"stack", "n", do_stack},
 	{"kernel", "n", do_kernel},   {"table", "nnn", do_table},   {"tensor", "ds", do_tensor},
-	{"back", "n", do_back},	      {"refuse", "dss", do_refuse},
+	{"back", "n", do_back},	      {"refuse", "dss", do_refuse}, {"lack", "ds", do_lack},
 };
 
 static bool counter_parse(const char *name, uint64_t *out)

@@ -187,7 +187,7 @@ static void giveup_show(struct gm_emit *emit, const struct view *view, unsigned 
 	const struct gm_figures_giveup *giveup = gm_figures_giveup(view->figures, (int)d);
 	struct gm_finding finding;
 	char asked[32], place[256], text[512];
-	if (emit->options->at.kind != GM_MOMENT_OOM || view->leaks || !giveup)
+	if (emit->options->at.kind != GM_MOMENT_OOM || view->level != GM_LEVEL_TENSORS || !giveup)
 		return;
 	gm_emit_object(emit, "refused");
 	gm_emit_value(emit, "asked", GM_BYTES(giveup->asked));
