@@ -241,3 +241,23 @@ CACHE=(at:1s map:0:128M:1us stack:300 to:4G alloc:0:20M:1us to:4G tensor:0:8M to
 	grep -qx 'device 0      when memory lacked, 1.00 s: 20.0 MiB in 1 block' out
 	refute grep -q 'was asked for' out
 }
+
+@test "pytorch: the sums of a program with a cache are those that the cache reports" {
+	command -v python3 >/dev/null || skip "no python3"
+	"$TOOL" record --stacks=all -o r.gml -- "${DEMO%/*/*}/preload/tensors" few >/dev/null 2>&1
+	"$TOOL" export --format=pytorch -o r.pickle r.gml
+	"$TOOL" --json r.gml >summary
+	python3 - <<-'END'
+		import json, pickle
+		segments = pickle.load(open("r.pickle", "rb"))["segments"]
+		counters = json.load(open("summary"))["logs"][0]["devices"][0]["counters"]
+		assert sum(s["total_size"] for s in segments) == counters["cache_bytes"] > 0
+		# The program takes back 1 MiB of a tensor that it never reported.
+		tensors = counters["tensor_bytes"] + 2**20
+		assert sum(s["allocated_size"] for s in segments) == sum(s["active_size"] for s in segments) == tensors
+		assert all(s["total_size"] == sum(b["size"] for b in s["blocks"]) for s in segments)
+	END
+	# All that the driver says is used has an owner.
+	"$TOOL" live --json r.gml | jq -e '.logs[0].devices[0].owners | .tensors.bytes == '"$(jq '.logs[0].devices[0].counters.tensor_bytes + 1048576' summary)"' and
+		([to_entries[] | select(.key != "all").value.bytes] | add) == .all.bytes'
+}

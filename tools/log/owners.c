@@ -162,7 +162,7 @@ void gm_owners_show(struct gm_emit *emit, const struct gm_owners *owners,
 					   : GM_NONE);
 	if (!owners->others_known)
 		gm_emit_line(emit, "", "The driver was not asked what others use.");
-	else if (owners->asked != owners->time)
+	else if (owners->bytes[GM_OWNER_others] && owners->asked != owners->time)
 		gm_emit_line(emit, "", "The memory of others is that of %s.",
 			     gm_time_format(gm_figures_at(figures, owners->asked), at, sizeof at));
 }

@@ -66,8 +66,11 @@ function ownersTable(moment) {
 	const rows = Object.entries(owners ?? {}).filter(([, {bytes}]) => bytes > 0);
 	if (rows.length === 0)
 		return [];
-	const note = asked === null ? "The driver was not asked what others use."
-		: asked === moment.ns ? "" : `The memory of others is that of ${timeText(asked)}.`;
+	let note = "";
+	if (asked === null)
+		note = "The driver was not asked what others use.";
+	else if (asked !== moment.ns && owners.others.bytes > 0)
+		note = `The memory of others is that of ${timeText(asked)}.`;
 	return [...tableMake(OWNER_COLUMNS, rows.map(([name, {bytes}]) => ({
 		cells: [OWNERS[name], bytesText(bytes), shareMake(bytes, owners.all.bytes)],
 		text: "",
