@@ -19,7 +19,8 @@ sources_of() {
 reported_of() {
 	[ "$1" = log ] || { echo "$top"/src/image/*.c; return; }
 	for file in src/log/load src/log/read src/log/things src/log/check tools/log/alive tools/log/blocks tools/log/moment \
-		tools/log/oom tools/stack/frames tools/output/emit tools/command/hist tools/command/live tools/command/map; do echo "$top/$file.c"; done
+		tools/log/oom tools/log/cache tools/log/owners tools/stack/frames tools/stack/lines tools/stack/fold \
+		tools/output/emit tools/command/hist tools/command/live tools/command/map; do echo "$top/$file.c"; done
 }
 
 echo "$(date -u +%Y-%m-%d), $(${FUZZ_CC:-clang} --version | head -n 1)"
