@@ -125,8 +125,9 @@ static bool sample_put(struct gm_segment *segment, const struct gm_record *recor
 static bool kind_takes_half(uint8_t kind)
 {
 	return kind == GM_RECORD_TAKEOVER || kind == GM_RECORD_HEAP_SAMPLE ||
-	       kind == GM_RECORD_HELD || kind == GM_RECORD_SLEEP || kind == GM_RECORD_WAKE ||
-	       kind == GM_RECORD_REFUSED || kind == GM_RECORD_TABLE;
+	       kind == GM_RECORD_TENSOR_REFUSED || kind == GM_RECORD_HELD ||
+	       kind == GM_RECORD_SLEEP || kind == GM_RECORD_WAKE || kind == GM_RECORD_REFUSED ||
+	       kind == GM_RECORD_TABLE;
 }
 
 bool gm_small_put(struct gm_writer *w, const struct gm_record *record, const void *body,

@@ -8,6 +8,8 @@ GPU_BUILT = runtime cycles turns limits idle ipc late ordered capture peer pair 
 # Programs of README's walk to the source line: with debug information of the host code, and line numbers of
 # kernels.
 GPU_WALKED = words waves
+LINES_COPIED = big.py frameworks.py named.py oom.py run.sh snapshot.py
+EXTRA_DIST += $(LINES_COPIED:%=%D%/lines/%)
 GPU_COPIED = cycled.sh repeated.sh train.py with_cupy.py with_cupy_core.py with_cupy_inkernel.py with_jax.py with_nccl.py with_nccl_two.py with_numba.py with_torch_core.py with_torch_ipc.py with_torch_lt.py with_torch_streams.py with_torch_tokens.py under.sh run.sh others.py others.txt
 dist_check_SCRIPTS += %D%/others.bats
 TESTS += %D%/others.bats

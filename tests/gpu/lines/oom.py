@@ -33,12 +33,12 @@ def limit():
 
 
 def holes():
-    """Every second tensor goes, and no hole is large enough."""
-    size = torch.cuda.mem_get_info()[0] // 200
-    held = [torch.empty(size, dtype=torch.uint8, device="cuda") for _ in range(190)]
-    for i in range(0, len(held), 2):
-        held[i] = held[i][: 1 << 20].clone()
-    torch.empty(size * 60, dtype=torch.uint8, device="cuda")
+    """Each segment of the cache has a hole, and no hole is large enough."""
+    n = int(torch.cuda.mem_get_info()[0] * 0.97) // gib
+    held = [torch.empty(gib, dtype=torch.uint8, device="cuda") for _ in range(n)]
+    held = [tensor.numel() for tensor in held]  # the cache keeps their segments
+    held = [torch.empty(size // 10 * 6, dtype=torch.uint8, device="cuda") for size in held]
+    torch.empty(2 * gib, dtype=torch.uint8, device="cuda")
 
 
 {"device": run_out, "limit": limit, "holes": holes}[sys.argv[1]]()

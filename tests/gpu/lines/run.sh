@@ -4,45 +4,11 @@
 # in RESULTS are not run again; those for which no time is left are named at the end.
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
-results=$(realpath "$1") tool=$(realpath "$2") python=$3 end=$((SECONDS + $4))
-mkdir -p "$results/logs"
-cd "$results" || exit 1
-left=()
-
-# A function cannot be given to timeout.
-run_limited() {
-	local limit=$1 watch
-	shift
-	set -m
-	"$@" &
-	set +m
-	(sleep "$limit" && kill -9 -- -$!) 2>/dev/null &
-	watch=$!
-	wait $! 2>/dev/null
-	wait %1 2>/dev/null
-	kill "$watch" 2>/dev/null
-}
-
-# part NAME SECONDS COMMAND...: into NAME.txt, if time is left for it.
-part() {
-	local name=$1 limit=$2
-	shift 2
-	[ ! -e "$name.txt" ] || return 0
-	if ((SECONDS + limit > end)); then
-		left+=("$name")
-		return 0
-	fi
-	echo "== $name"
-	if run_limited "$limit" "$@" >"$name.tmp" 2>&1; then status=0; else status=$?; fi
-	echo "status $status" >>"$name.tmp"
-	mv "$name.tmp" "$name.txt"
-	tail -n 12 "$name.txt"
-}
 
 # Losses equal to a native run's, what is named at the peak, the first stacks, the owners of all bytes, and the page.
 training() {
-	"$python" "$here/../with_torch_lt.py" train 12 >logs/native
-	"$tool" record -o logs/train.gml -- "$python" "$here/../with_torch_lt.py" train 12 >logs/recorded
+	"$python" "${here%/*}/with_torch_lt.py" train 12 >logs/native
+	"$tool" record -o logs/train.gml -- "$python" "${here%/*}/with_torch_lt.py" train 12 >logs/recorded
 	diff <(grep 0x logs/native) <(grep 0x logs/recorded) && echo "losses equal"
 	"$python" "$here/named.py" training "$tool" logs/train.gml
 	"$tool" live --at=peak logs/train.gml
@@ -78,6 +44,33 @@ framework() {
 	"$tool" record -o "logs/$1.gml" -- "$python" "$here/frameworks.py" "$1" || exit
 	"$python" "$here/named.py" "$1" "$tool" "logs/$1.gml"
 	"$tool" live --at=peak -n 2 "logs/$1.gml"
+}
+
+# "run.sh -- FUNCTION ARGUMENT..." is one part, in RESULTS.
+if [ "$1" = -- ]; then
+	"${@:2}"
+	exit
+fi
+
+results=$(realpath "$1") end=$((SECONDS + $4)) left=()
+export tool python=$3
+tool=$(realpath "$2")
+mkdir -p "$results/logs"
+cd "$results" || exit 1
+
+# part NAME SECONDS FUNCTION ARGUMENT...: into NAME.txt, if time is left for it.
+part() {
+	local name=$1 limit=$2 status=0
+	[ ! -e "$name.txt" ] || return 0
+	if ((SECONDS + limit > end)); then
+		left+=("$name")
+		return 0
+	fi
+	echo "== $name"
+	timeout -k 5 "$limit" "$here/run.sh" -- "${@:3}" >"$name.tmp" 2>&1 || status=$?
+	echo "status $status" >>"$name.tmp"
+	mv "$name.tmp" "$name.txt"
+	tail -n 12 "$name.txt"
 }
 
 part training 90 training
