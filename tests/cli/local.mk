@@ -9,7 +9,7 @@ dist_check_SCRIPTS += $(CLI_BATS)
 EXTRA_DIST += %D%/browser.py %D%/cli.bash %D%/complete.zsh %D%/documents.py %D%/documents.txt %D%/growing.py %D%/openmetrics.awk %D%/report_browser.py %D%/report_functions.js %D%/report_page.py %D%/rows.py %D%/samples %D%/session.py %D%/svg.py %D%/terminal.py
 TESTS += $(CLI_BATS)
 # documents.txt names these.
-EXTRA_DIST += tests/gpu/results/2026-11-27-H200x1-tensors/all.txt tests/gpu/results/2026-11-27-H200x1-wheel/all.txt
+EXTRA_DIST += tests/gpu/results/2026-11-27-H200x1-lines/training.txt tests/gpu/results/2026-11-27-H200x1-wheel/all.txt
 dist_check_SCRIPTS += %D%/archs.bats
 NVCC_TESTS += %D%/archs.bats
 check_PROGRAMS += %D%/deny %D%/mkimage %D%/mklog

@@ -67,7 +67,7 @@ page() {
 		[1000000000, 1, 22020608, 22020608, 67108864, 0], [2000000000, 1, 11534848, 11534848, 67108864, 0],
 		[2000000000, 1, 11534848, 11534848, 67108864, 5242880], [3000000000, 1, 1049088, 1049088, 67108864, 5242880],
 		[3000000000, 1, 3146240, 3146240, 67108864, 5242880]]' data
-	jq -e '.logs[0].devices[1].timeline.most == {requested: 3145728, in_use: 3145728, mapped: 67108864, driver: 0, lent: 0}' data
+	jq -e '.logs[0].devices[1].timeline.most == {requested: 3145728, in_use: 3145728, mapped: 67108864, driver: 0, lent: 0, tensors: 0}' data
 }
 
 @test "names from a log are no markup" {
@@ -167,6 +167,9 @@ page() {
 	mklog a.gml at:1s map:0:128M:1us stack:7 alloc:0:64M:1us tensor:0:20M tensor:0:10M at:2s back:1 alloc:0:32M:1us
 	"$TOOL" report --json a.gml | jq -e '.logs[0].devices[0].moments | map([.at, .level, .bytes, .blocks]) ==
 		[["peak", "tensor", 31457280, 2], ["exit", "tensor", 10485760, 1]]'
+	"$TOOL" report a.gml
+	page a.html >data
+	jq -e '.logs[0].devices[0].timeline.steps | map(.tensors[2]) == [0, 0, 20971520, 31457280, 10485760, 10485760]' data
 	mklog b.gml at:1s map:0:128M:1us stack:7 alloc:0:64M:1us
 	"$TOOL" report --json b.gml | jq -e '.logs[0].devices[0].moments | all(.level == "block")'
 }

@@ -23,6 +23,29 @@ sample() {
 	jq -e '[.groups[] | select(.c_only)] | length == 7' live
 }
 
+# tests/gpu/results/2026-11-27-H200x1-lines: PyTorch's cache is on.
+@test "PyTorch, the cache on: 99.8% of the bytes of tensors have a line of Python, those of the backward pass of the forward call" {
+	sample tensors
+	"$TOOL" live --json --at=peak tensors.gml | jq '.logs[0].devices[0]' >live
+	jq -e '.level == "tensor" and .blocks == 285 and .bytes == 434609152' live
+	jq -e '[.groups[] | select([.frames[].language] | index("python")) | .bytes] | add == 434110464' live
+	jq -e '[.groups[] | select([.frames[].language] | index("forward")) | .bytes] | add == 68714496' live
+	# All of them are below the least size of a stack.
+	jq -e '[.groups[] | select(.frames == [])] | length == 1 and .[0].bytes == 498688 and .[0].largest < 65536' live
+	# 100% of the bytes in use have an owner.
+	jq -e '.owners | (del(.all) | map(.bytes) | add) == .all.bytes' live
+}
+
+@test "PyTorch out of memory: the line that holds most, or the holes of the cache" {
+	sample kept
+	"$TOOL" live --at=oom -n 1 kept.gml | tr -s ' \n' ' ' >text
+	grep -q '1.00 GiB was asked for by Net.forward (lines/oom.py:18)' text
+	grep -q '1.00 GiB was asked for while 139 GiB was in tensors, 121 GiB of it of Net.forward (lines/oom.py:18)' text
+	sample holes
+	"$TOOL" live --at=oom -n 1 holes.gml | tr -s ' \n' ' ' >text
+	grep -q '3.00 GiB was asked for while 55.2 GiB of its cache was in no tensor: the cache is in pieces. PYTORCH_ALLOC_CONF=expandable_segments:True' text
+}
+
 @test "Thrust: two stacks of twelve vectors each" {
 	sample words
 	"$TOOL" live --json --at=peak words.gml | jq -e '.logs[0].devices[0] | .blocks == 28 and

@@ -82,7 +82,7 @@ static void point_add(struct gm_timeline *t, size_t most, uint64_t time)
 
 /* --- records --- */
 
-static struct gm_timeline_values usage_values(const struct gm_usage_now *now)
+static struct gm_timeline_values values_make(const struct gm_usage_now *now, int64_t tensors)
 {
 	return (struct gm_timeline_values){{
 		[GM_TIMELINE_REQUESTED] = (int64_t)now->requested,
@@ -90,7 +90,35 @@ static struct gm_timeline_values usage_values(const struct gm_usage_now *now)
 		[GM_TIMELINE_MAPPED] = (int64_t)now->mapped,
 		[GM_TIMELINE_DRIVER] = (int64_t)now->driver,
 		[GM_TIMELINE_LENT] = (int64_t)now->lent,
+		[GM_TIMELINE_TENSORS] = tensors < 0 ? 0 : tensors & ((INT64_C(1) << 53) - 1),
 	}};
+}
+
+/* One from before the log has no number. */
+static bool tensor_follow(struct gm_timeline *t, const struct gm_record *r)
+{
+	const bool born = r->kind == GM_RECORD_TENSOR;
+	if ((!born && r->kind != GM_RECORD_TENSOR_FREE) || !r->id)
+		return false;
+	t->tensors = (int64_t)((uint64_t)t->tensors + (born ? r->size : -r->size));
+	return true;
+}
+
+/* If the log lacks its oldest events, the sums before the first one: the counters less the events.
+ */
+static void tensors_begin(struct gm_timelines *out, const struct gm_figures *figures)
+{
+	struct gm_log_entry entry;
+	if (figures->about->complete || !(figures->about->kept >> GM_RECORD_TENSOR & 1))
+		return;
+	gm_log_read_rewind(figures->file);
+	while (gm_log_read_next(figures->file, &entry))
+		if (entry.record.device < GM_COUNTER_DEVICES)
+			tensor_follow(&out->devices[entry.record.device], &entry.record);
+	for (unsigned d = 0; d < figures->n_devices && d < GM_COUNTER_DEVICES; d++)
+		out->devices[d].tensors =
+			(int64_t)(gm_figures_device(figures, d, GM_C_tensor_bytes) -
+				  (uint64_t)out->devices[d].tensors);
 }
 
 /* True: the record makes a point. In a log of events a sample does only if it changes a value. */
@@ -98,9 +126,10 @@ static bool record_follow(struct gm_timeline *t, struct gm_usage *usage,
 			  const struct gm_log_entry *entry)
 {
 	const struct gm_timeline_values before = t->now;
-	if (!gm_usage_follow(usage, entry))
+	const bool tensor = tensor_follow(t, &entry->record);
+	if (!tensor && !gm_usage_follow(usage, entry))
 		return false;
-	t->now = usage_values(&usage->now);
+	t->now = values_make(&usage->now, t->tensors);
 	return !entry->sample || !usage->blocks_known || memcmp(&before, &t->now, sizeof before);
 }
 
@@ -113,6 +142,7 @@ void gm_timelines_read(struct gm_timelines *out, const struct gm_figures *figure
 		out->devices[d].each = 1;
 		out->devices[d].gap = gm_figures_length(figures) / most + 1;
 	}
+	tensors_begin(out, figures);
 	gm_usages_begin(usages, figures);
 	while (gm_log_read_next(figures->file, &entry)) {
 		const unsigned d = entry.record.device;

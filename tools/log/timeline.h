@@ -11,13 +11,14 @@
 #include "base/array.h"
 #include "tools/log/figures.h"
 
-/* The members of struct gm_usage_now. */
+/* The members of struct gm_usage_now; and tensors of PyTorch, which lie in blocks. */
 #define GM_TIMELINE_SERIES(GM_SERIES)   \
 	GM_SERIES(REQUESTED, requested) \
 	GM_SERIES(IN_USE, in_use)       \
 	GM_SERIES(MAPPED, mapped)       \
 	GM_SERIES(DRIVER, driver)       \
-	GM_SERIES(LENT, lent)
+	GM_SERIES(LENT, lent)           \
+	GM_SERIES(TENSORS, tensors)
 
 enum gm_timeline_series {
 #define GM_SERIES(bit, name) GM_TIMELINE_##bit,
@@ -40,6 +41,7 @@ struct gm_timeline {
 	GM_ARRAY(struct gm_timeline_point) points; /* by time */
 	uint64_t events, each, gap; /* a point has at most `each` events within `gap` */
 	struct gm_timeline_values now;
+	int64_t tensors; /* their sum; below 0 in a damaged log */
 };
 
 struct gm_timelines {

@@ -10,6 +10,7 @@ const SERIES = [
 	{name: "mapped", title: "mapped", color: "--mapped", dash: []},
 	{name: "idle", title: "idle", color: "--idle", area: [0.2, 0.3]},
 	{name: "in_use", title: "in use", color: "--in-use", area: AREA},
+	{name: "tensors", title: "tensors of PyTorch", color: "--tensors", area: AREA},
 	{name: "requested", title: "requested", color: "--requested", dash: [5, 3]},
 	{name: "driver", title: "served by the driver", color: "--driver", dash: [8, 3, 2, 3]},
 	{name: "lent", title: "heaps of kernels", color: "--lent", dash: [2, 3]},

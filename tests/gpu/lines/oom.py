@@ -34,11 +34,11 @@ def limit():
 
 def holes():
     """Each segment of the cache has a hole, and no hole is large enough."""
-    n = int(torch.cuda.mem_get_info()[0] * 0.97) // gib
+    n = torch.cuda.mem_get_info()[0] // gib - 1
     held = [torch.empty(gib, dtype=torch.uint8, device="cuda") for _ in range(n)]
     held = [tensor.numel() for tensor in held]  # the cache keeps their segments
     held = [torch.empty(size // 10 * 6, dtype=torch.uint8, device="cuda") for size in held]
-    torch.empty(2 * gib, dtype=torch.uint8, device="cuda")
+    torch.empty(3 * gib, dtype=torch.uint8, device="cuda")
 
 
 {"device": run_out, "limit": limit, "holes": holes}[sys.argv[1]]()
