@@ -16,7 +16,7 @@ enum { REINIT_NONE, REINIT_MOVE, REINIT_COMPACT, REINITS };
 struct options {
 	const char *graph;
 	struct pr_list way, batch, pattern, update, worker, deletes, reinit;
-	uint64_t edges, rounds, range, iterations, room, heap;
+	uint64_t edges, rounds, range, vertices, iterations, room, heap;
 	bool plain;
 };
 
@@ -61,6 +61,8 @@ static const struct pr_option options[] = {
 	 "same: those inserted; random: others"},
 	{"rounds", 0, PR_NUMBER, "N", "1", &asked.rounds, 1, 1000000, NULL,
 	 "of an insertion and a deletion"},
+	{"vertices", 0, PR_NUMBER, "N", "0", &asked.vertices, 0, 1u << 28, NULL,
+	 "of a round, inserted, and others deleted, behind its edges"},
 	{"reinit", 0, PR_NAMES, "LIST", "none", &asked.reinit, 0, NAMES(reinit_names),
 	 "behind each round: move, into a block of 105%; compact; none"},
 	{"iterations", 0, PR_NUMBER, "N", "10", &asked.iterations, 1, 1000000, NULL, "of PageRank"},
@@ -84,15 +86,28 @@ struct run {
 	enum graph_way way;
 	enum graph_update update;
 	uint32_t worker, batch, pattern;
+	struct graph_names *names; /* NULL: vertices stay */
 };
 
 struct result {
 	uint64_t edges, inserted, found, deleted, checksum, ranks, triangles, built_bytes,
 		final_bytes, compact_bytes;
+	uint64_t vertices_inserted, vertices_deleted;
+	double vertex_insert_ms, vertex_delete_ms;
 	double build_ms, insert_ms, query_ms, delete_ms, pagerank_ms, order_ms, triangles_ms;
 	double reinit_ms[REINITS];
 	bool right;
 };
+
+/* Vertices have the names that the CPU's have. */
+static bool names_compare(struct graph_session *s, const struct run *r)
+{
+	uint32_t vertices, *id = r->names ? graph_vertices_names(s, &vertices) : NULL;
+	bool same = !id || (vertices == r->names->vertices &&
+			    memcmp(id, r->names->id, vertices * sizeof *id) == 0);
+	free(id);
+	return same;
+}
 
 /* The device's graph and its structure are as they should be. */
 static bool compare(struct graph_session *s, const struct graph_model *m, const char *when,
@@ -101,16 +116,20 @@ static bool compare(struct graph_session *s, const struct graph_model *m, const 
 	uint64_t count, broken = graph_broken(s);
 	struct graph_edge *edge = graph_edges(s, &count);
 	bool same = count == m->edges && memcmp(edge, m->edge, count * sizeof *edge) == 0;
+	bool named = names_compare(s, r);
 	free(edge);
 	if (!same)
 		fprintf(stderr,
 			"dyngraph: %s, %s: the graph differs from the CPU's, which has %" PRIu64
 			" edges\n",
 			graph_way_name(r->way), when, m->edges);
+	if (!named)
+		fprintf(stderr, "dyngraph: %s, %s: vertices differ from the CPU's\n",
+			graph_way_name(r->way), when);
 	if (broken)
 		fprintf(stderr, "dyngraph: %s, %s: %" PRIu64 " faults in its structure\n",
 			graph_way_name(r->way), when, broken);
-	return same && !broken;
+	return same && named && !broken;
 }
 
 /* One batch, on the device and, to verify, on the CPU. */
@@ -171,24 +190,63 @@ static void reinit(struct graph_session *s, const struct graph_model *m, const s
 	}
 }
 
+/* Edges of any vertices that are there; of focused ones, from few of them. */
+static void batch_make(const struct run *r, struct graph_edge *edge, uint32_t round)
+{
+	uint32_t vertices = r->names ? r->names->lives : r->rows->rows, range = vertices;
+	if (r->pattern == PATTERN_FOCUSED && asked.range < vertices)
+		range = (uint32_t)asked.range;
+	graph_batch(edge, r->batch, vertices, range, round);
+	if (r->names)
+		graph_names_edges(r->names, edge, r->batch);
+}
+
+/* Names, of which most are new; and vertices, of which most are there. */
+static void vertices_run(struct graph_session *s, struct graph_model *m, const struct run *r,
+			 uint32_t round, struct result *out)
+{
+	uint32_t count = (uint32_t)asked.vertices, changed, wanted;
+	uint32_t *batch = pr_host_take(count, sizeof *batch);
+	uint32_t *vertex = pr_host_take(count, sizeof *vertex);
+	uint32_t *expected = pr_host_take(count, sizeof *expected);
+	graph_names_make(r->names, batch, count, round);
+	out->vertex_insert_ms += graph_vertices_insert(s, batch, count, vertex, &changed);
+	out->vertices_inserted += changed;
+	wanted = graph_names_insert(r->names, batch, count, expected);
+	out->right &= wanted == changed && memcmp(vertex, expected, count * sizeof *vertex) == 0;
+	if (pr_asked.verify)
+		out->right &= compare(s, m, "insertion of vertices", r);
+	graph_names_choose(r->names, batch, count, round);
+	out->vertex_delete_ms += graph_vertices_delete(s, batch, count, &changed);
+	out->vertices_deleted += changed;
+	out->right &= graph_names_delete(r->names, batch, count) == changed;
+	if (pr_asked.verify) {
+		graph_model_forget(m, r->names);
+		m->vertices = r->names->vertices;
+		out->right &= compare(s, m, "deletion of vertices", r);
+	}
+	free(batch);
+	free(vertex);
+	free(expected);
+}
+
 static void rounds_run(struct graph_session *s, struct graph_model *m, const struct run *r,
 		       struct result *out)
 {
-	uint32_t vertices = r->rows->rows, range = vertices;
 	struct graph_edge *batch = malloc(r->batch * sizeof *batch);
 	struct graph_edge *other = malloc(r->batch * sizeof *other);
 	if (!batch || !other)
 		pr_fail(1, "no memory of the host");
-	if (r->pattern == PATTERN_FOCUSED && asked.range < vertices)
-		range = (uint32_t)asked.range;
 	for (uint32_t round = 0; round < asked.rounds; round++) {
-		graph_batch(batch, r->batch, vertices, range, 2 * round);
+		batch_make(r, batch, 2 * round);
 		out->insert_ms += change(s, m, r, batch, true, out);
-		graph_batch(other, r->batch, vertices, range, 2 * round + 1);
+		batch_make(r, other, 2 * round + 1);
 		queries_run(s, m, r, batch, other, out);
 		if (asked.deletes.value[0])
-			graph_batch(batch, r->batch, vertices, range, 2 * round + 1);
+			batch_make(r, batch, 2 * round + 1);
 		out->delete_ms += change(s, m, r, batch, false, out);
+		if (r->names)
+			vertices_run(s, m, r, round, out);
 		reinit(s, m, r, out);
 	}
 	free(batch);
@@ -246,11 +304,18 @@ static void times_print(const struct run *r, const struct result *out)
 	printf(" total_ms=%.6g build_ms=%.6g insert_ms=%.6g query_ms=%.6g delete_ms=%.6g "
 	       "insert_meps=%.4g query_meps=%.4g delete_meps=%.4g",
 	       out->build_ms + out->insert_ms + out->query_ms + out->delete_ms + out->pagerank_ms +
-		       out->order_ms + out->triangles_ms + moved + compacted,
+		       out->order_ms + out->triangles_ms + moved + compacted +
+		       out->vertex_insert_ms + out->vertex_delete_ms,
 	       out->build_ms, insert, query, delete, batch / insert, batch / query, batch / delete);
 	if (!asked.plain)
 		printf(" pagerank_ms=%.6g order_ms=%.6g triangles_ms=%.6g", out->pagerank_ms,
 		       out->order_ms, out->triangles_ms);
+	if (r->names)
+		printf(" vertex_insert_ms=%.6g vertex_delete_ms=%.6g vertex_insert_mvps=%.4g "
+		       "vertex_delete_mvps=%.4g",
+		       out->vertex_insert_ms / rounds, out->vertex_delete_ms / rounds,
+		       (double)asked.vertices / 1e3 * rounds / out->vertex_insert_ms,
+		       (double)asked.vertices / 1e3 * rounds / out->vertex_delete_ms);
 	if (reinits(r, REINIT_MOVE))
 		printf(" move_ms=%.6g", moved / rounds);
 	if (reinits(r, REINIT_COMPACT))
@@ -268,6 +333,10 @@ static void report(const struct run *r, const struct result *out)
 	       out->edges, out->checksum);
 	if (!asked.plain)
 		printf(" ranks=%016" PRIx64 " triangles=%" PRIu64, out->ranks, out->triangles);
+	if (r->names)
+		printf(" vertices_inserted=%" PRIu64 " vertices_deleted=%" PRIu64
+		       " vertices_taken=%u",
+		       out->vertices_inserted, out->vertices_deleted, r->names->vertices);
 	printf(" built_bytes=%" PRIu64 " final_bytes=%" PRIu64, out->built_bytes, out->final_bytes);
 	if (reinits(r, REINIT_COMPACT))
 		printf(" compact_bytes=%" PRIu64, out->compact_bytes);
@@ -281,11 +350,19 @@ static void report(const struct run *r, const struct result *out)
 
 /* --- all of them --- */
 
+/* Vertices that all rounds insert, at most. */
+static uint32_t more_of(void)
+{
+	uint64_t more = asked.vertices * asked.rounds;
+	return (uint32_t)(more < 1u << 30 ? more : 1u << 30);
+}
+
 static uint64_t room_of(const struct pr_rows *rows, enum graph_way way)
 {
 	uint32_t batches = (uint32_t)(asked.rounds < 8 ? asked.rounds : 8);
 	return asked.room ? asked.room
-			  : graph_room(rows, way, (uint32_t)pr_list_most(&asked.batch), batches);
+			  : graph_room(rows, way, (uint32_t)pr_list_most(&asked.batch), batches,
+				       more_of());
 }
 
 #define AVERAGE_EDGES 25 /* the thesis: up to so many, a thread */
@@ -309,20 +386,28 @@ static enum graph_update update_of(uint64_t named, enum graph_way way)
 /* How many results were wrong. */
 static unsigned way_run(const struct pr_rows *rows, enum graph_way way)
 {
-	struct graph_plan plan = {way, worker_of(rows), (uint32_t)pr_list_most(&asked.batch),
+	struct graph_plan plan = {way,
+				  worker_of(rows),
+				  (uint32_t)pr_list_most(&asked.batch),
+				  (uint32_t)asked.vertices,
+				  more_of(),
 				  room_of(rows, way)};
 	struct graph_session *s = graph_open(rows, &plan);
 	unsigned wrong = 0, patterns = asked.pattern.count, updates = asked.update.count;
 	for (unsigned i = 0; i < asked.batch.count * patterns * updates; i++)
 		for (uint64_t n = 0; n < pr_asked.repeat; n++) {
 			struct run r = {.rows = rows, .way = way};
+			struct graph_names names;
 			struct result result;
 			r.worker = plan.worker;
 			r.batch = (uint32_t)asked.batch.value[i / updates / patterns];
 			r.pattern = (uint32_t)asked.pattern.value[i / updates % patterns];
 			r.update = update_of(asked.update.value[i % updates], way);
+			r.names = asked.vertices ? &names : NULL;
+			graph_names_open(&names, rows->rows, rows->rows + plan.more);
 			run(s, &r, &result);
 			report(&r, &result);
+			graph_names_close(&names);
 			wrong += !result.right;
 		}
 	graph_close(s);
@@ -346,6 +431,9 @@ static unsigned ways_run(void)
 		pr_fail(2, "--graph=%s", why);
 	if (rows.rows < 2)
 		pr_fail(2, "--graph=%.200s: it has one vertex", asked.graph);
+	if (asked.vertices > rows.rows / 4)
+		pr_fail(2, "--vertices=%" PRIu64 ": more than a quarter of the graph's %u",
+			asked.vertices, rows.rows);
 	heap_set(&rows);
 	for (unsigned i = 0; i < asked.way.count; i++)
 		wrong += way_run(&rows, (enum graph_way)asked.way.value[i]);

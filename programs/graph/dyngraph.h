@@ -51,7 +51,8 @@ struct graph_edge {
 #define GRAPH_PAGE_WORDS 16
 #define GRAPH_PAGE_EDGES 15
 
-/* Numbers of free pages; a ring of a power of two that all pages fit into. */
+/* Numbers of free pages, or of free vertices; a ring of a power of two that all of them fit into.
+ */
 struct graph_queue {
 	uint32_t *slot; /* GRAPH_NONE: empty */
 	uint32_t mask;
@@ -86,7 +87,8 @@ static inline
 
 /* The argument of all kernels, in device memory. */
 struct graph_work {
-	uint32_t vertices;
+	uint32_t vertices;    /* numbers that were ever taken */
+	uint32_t vertex_most; /* that there is room for */
 	uint32_t heap_policy; /* enum graph_way; ouro alone */
 	void *heap;	      /* struct gm_heap; NULL: malloc of the kernel */
 	uint32_t *vertex;     /* management data */
@@ -94,6 +96,11 @@ struct graph_work {
 	uint32_t page_most;
 	uint32_t page_count; /* pages that were ever taken from the region */
 	struct graph_queue queue;
+	/* of vertices; NULL, and no slots: none is ever inserted or deleted */
+	uint32_t *id; /* names of the host; GRAPH_NONE: the vertex is free */
+	struct graph_queue free;
+	uint32_t *mapped; /* of each entry of a batch its vertex; GRAPH_NONE: it was there */
+	uint32_t changed; /* vertices, by the last batch of them */
 	/* input of the build */
 	uint32_t *start, *column;
 	/* a batch, and its runs */
@@ -135,6 +142,19 @@ enum graph_kernel {
 	GRAPH_CHECK_PAGES, /* a page that was ever taken: neither lost nor owned twice; likewise */
 	GRAPH_CHECK_QUEUE, /* a slot of the queue, before GRAPH_CHECK_PAGES */
 	GRAPH_FREE,	   /* gives its memory back; ouro */
+	/* Batches of vertices: an entry of the sorted batch is {place in the batch, id or vertex}.
+	 * All but GRAPH_FORGET by one lane. */
+	GRAPH_NAME,   /* id: its number */
+	GRAPH_FIRSTS, /* an entry; count: 1, the first with its id */
+	GRAPH_KNOWN,  /* count of the entry with its id: 0 */
+	GRAPH_TAKE,   /* an entry with count 1 gets the vertex of rank offset[item]; mapped */
+	GRAPH_TAKEN,  /* one item: the queue, behind GRAPH_TAKE */
+	GRAPH_MARK,   /* an entry; count: 1, the first with a vertex that is there; it is free */
+	GRAPH_FORGET, /* if it is free, its edges go; else its edges to free ones do */
+	GRAPH_GIVE,   /* an entry with count 1: its vertex to the queue */
+	GRAPH_GIVEN,  /* one item: the queue, behind GRAPH_GIVE */
+	GRAPH_CHECK_FREE,  /* a slot of the free vertices, before GRAPH_CHECK_NAMES */
+	GRAPH_CHECK_NAMES, /* broken: it is free and not in the queue, or the reverse */
 	GRAPH_KERNELS
 };
 
@@ -172,6 +192,32 @@ void graph_batch(struct graph_edge *edge, uint32_t count, uint32_t vertices, uin
 
 uint64_t graph_mix(uint64_t a, uint64_t b);
 
+/* --- graph_names.c: the vertices as the CPU has them, whose names are those of the host --- */
+
+struct graph_names {
+	uint32_t vertices; /* numbers that were ever taken */
+	uint32_t most;
+	uint32_t *id;	       /* GRAPH_NONE: free */
+	uint32_t *queue;       /* of free ones, the first that was freed at `front` */
+	uint32_t front, free;  /* `most` slots; how many are filled */
+	uint32_t *live, lives; /* all that are there */
+};
+
+/* These end the process if the host lacks memory. Vertices get their number as a name. */
+void graph_names_open(struct graph_names *n, uint32_t vertices, uint32_t most);
+void graph_names_close(struct graph_names *n);
+/* Names for a batch; of 16 one exists, and one comes twice. */
+void graph_names_make(const struct graph_names *n, uint32_t *id, uint32_t count, uint32_t round);
+/* Vertices for a batch; of 16 one does not exist, and one comes twice. */
+void graph_names_choose(const struct graph_names *n, uint32_t *vertex, uint32_t count,
+			uint32_t round);
+/* `vertex`: of each entry; GRAPH_NONE: it was there. Each returns how many changed. */
+uint32_t graph_names_insert(struct graph_names *n, const uint32_t *id, uint32_t count,
+			    uint32_t *vertex);
+uint32_t graph_names_delete(struct graph_names *n, const uint32_t *vertex, uint32_t count);
+/* Edges of places in `live` become edges of vertices. */
+void graph_names_edges(const struct graph_names *n, struct graph_edge *edge, uint32_t count);
+
 /* --- graph_model.c: the CPU's graph, all edges in order --- */
 
 struct graph_model {
@@ -186,6 +232,8 @@ void graph_model_close(struct graph_model *m);
 /* How many there were not yet; how many there were. */
 uint64_t graph_model_insert(struct graph_model *m, const struct graph_edge *batch, uint32_t count);
 uint64_t graph_model_delete(struct graph_model *m, const struct graph_edge *batch, uint32_t count);
+/* Edges from and to vertices that are free. Returns how many there were. */
+uint64_t graph_model_forget(struct graph_model *m, const struct graph_names *n);
 /* How many of the batch there are; one that comes twice counts twice. */
 uint64_t graph_model_query(const struct graph_model *m, const struct graph_edge *batch,
 			   uint32_t count);
@@ -204,14 +252,16 @@ struct graph_plan {
 	enum graph_way way;
 	uint32_t worker; /* 1 or 32 */
 	uint32_t batch;	 /* most edges of an update */
+	uint32_t names;	 /* most vertices of one; 0: vertices stay */
+	uint32_t more;	 /* vertices that there is room for, besides those of the build */
 	uint64_t room;	 /* aim, faim: bytes of the block; a policy: of its heap */
 };
 
 const char *graph_way_name(enum graph_way way);
 enum graph_layout graph_way_layout(enum graph_way way);
-/* Bytes that suffice for `batches` batches, with all policies that free. */
+/* Bytes that suffice for `batches` batches and `more` vertices, with all policies that free. */
 uint64_t graph_room(const struct pr_rows *rows, enum graph_way way, uint32_t batch,
-		    uint32_t batches);
+		    uint32_t batches, uint32_t more);
 
 /* Each of these ends the process if memory is lacking or a call fails; times are in ms. */
 struct graph_session *graph_open(const struct pr_rows *rows, const struct graph_plan *plan);
@@ -223,6 +273,14 @@ double graph_update(struct graph_session *s, const struct graph_edge *batch, uin
 /* `found`: edges of the batch that the graph has. */
 double graph_query(struct graph_session *s, const struct graph_edge *batch, uint32_t count,
 		   uint64_t *found);
+/* By names; `vertex`: of each entry, GRAPH_NONE: it was there. `changed`: how many are new. */
+double graph_vertices_insert(struct graph_session *s, const uint32_t *id, uint32_t count,
+			     uint32_t *vertex, uint32_t *changed);
+/* By their numbers, with all edges from and to them. `changed`: how many were there. */
+double graph_vertices_delete(struct graph_session *s, const uint32_t *vertex, uint32_t count,
+			     uint32_t *changed);
+/* The name of each vertex; GRAPH_NONE: it is free. The caller frees them. */
+uint32_t *graph_vertices_names(struct graph_session *s, uint32_t *vertices);
 /* `checksum`: of the ranks. */
 double graph_pagerank(struct graph_session *s, uint32_t iterations, uint64_t *checksum);
 /* Reinitialisation (thesis, 4.2.1), allocation and cudaFree included. Into a block of `percent` of

@@ -80,7 +80,7 @@ GM_DEVICE void aim_delete(struct graph_work *w, uint32_t v, const struct graph_e
 	     s = span_next(w, GRAPH_AIM, s)) {
 		for (uint32_t i = t.rank; i < s.count; i += t.size) {
 			uint32_t to = gm_load32(&s.edge[i]);
-			if (to != GRAPH_NONE && run_has(run, count, to))
+			if (to != GRAPH_NONE && edge_leaves(w, run, count, to))
 				deleted += gm_cas32(&s.edge[i], to, GRAPH_NONE) == to;
 		}
 		/* An edge comes once. */

@@ -3,7 +3,7 @@
 #ifndef GRAPH_LANE_H
 #define GRAPH_LANE_H
 
-#include "programs/graph/graph_sorted.h"
+#include "programs/graph/graph_vertices.h"
 
 /* --- the interface: the worker has the vertex for itself --- */
 
@@ -294,11 +294,13 @@ GM_DEVICE void lane_check(struct graph_work *w, enum graph_layout l, uint32_t v)
 		wrong += l == GRAPH_FAIM && pages != pages_of(n);
 	}
 	wrong += *vertex_at(w, l, v, VERTEX_LOCK) != 0 || n > capacity;
+	wrong += n && vertex_is_free(w, v);
 	for (struct graph_span s = span_first(w, l, v); s.edge && !wrong; s = span_next(w, l, s))
 		for (uint32_t i = 0; i < s.count; i++) {
 			bool marked = l == GRAPH_AIM && s.edge[i] == GRAPH_NONE;
 			edges += !marked;
-			wrong += !marked && s.edge[i] >= w->vertices;
+			wrong += !marked &&
+				 (s.edge[i] >= w->vertices || vertex_is_free(w, s.edge[i]));
 			wrong += w->in_order && s.edge[i] < least;
 			least = marked ? GRAPH_NONE : s.edge[i] + 1;
 		}
@@ -307,14 +309,15 @@ GM_DEVICE void lane_check(struct graph_work *w, enum graph_layout l, uint32_t v)
 		graph_sum(w, broken, wrong);
 }
 
-GM_DEVICE void lane_check_queue(struct graph_work *w, uint32_t i)
+/* A slot of a queue of numbers below `most`. */
+GM_DEVICE void lane_check_queue(struct graph_work *w, const struct graph_queue *q, uint32_t most,
+				uint32_t i)
 {
-	const struct graph_queue *q = &w->queue;
-	uint32_t page = q->slot[i];
+	uint32_t number = q->slot[i];
 	bool filled = ((i - q->front) & q->mask) < q->filled;
-	if (page < w->page_count)
-		gm_add32(&w->seen[page], 1);
-	if (filled != (page < w->page_count) || (!filled && page != GRAPH_NONE))
+	if (number < most)
+		gm_add32(&w->seen[number], 1);
+	if (filled != (number < most) || (!filled && number != GRAPH_NONE))
 		graph_sum(w, broken, 1);
 }
 
@@ -331,7 +334,7 @@ GRAPH_CONSTANT bool is_change(enum graph_kernel k)
 {
 	return k == GRAPH_BUILD || k == GRAPH_INSERT_RUN || k == GRAPH_DELETE_RUN ||
 	       k == GRAPH_INSERT_EDGE || k == GRAPH_DELETE_EDGE || k == GRAPH_INSERT_SORTED ||
-	       k == GRAPH_DELETE_SORTED || k == GRAPH_FREE;
+	       k == GRAPH_DELETE_SORTED || k == GRAPH_FREE || k == GRAPH_FORGET;
 }
 
 /* Those of one lane an item, whatever the worker is. */
@@ -340,7 +343,7 @@ GRAPH_CONSTANT bool is_single(enum graph_kernel k)
 	return k == GRAPH_COUNT_PAGES || k == GRAPH_FIND_RUNS || k == GRAPH_COUNT_EDGES ||
 	       k == GRAPH_COLUMNS || k == GRAPH_COUNT_PARTS || k == GRAPH_LIST_PARTS ||
 	       k == GRAPH_RANK || k == GRAPH_CHECK || k == GRAPH_CHECK_PAGES ||
-	       k == GRAPH_CHECK_QUEUE;
+	       k == GRAPH_CHECK_QUEUE || (k >= GRAPH_NAME && k != GRAPH_FORGET);
 }
 
 GM_DEVICE void lane_change(struct graph_work *w, enum graph_layout l, struct graph_team t,
@@ -353,6 +356,8 @@ GM_DEVICE void lane_change(struct graph_work *w, enum graph_layout l, struct gra
 	} else if (k == GRAPH_FREE) {
 		if (t.rank == 0 && l == GRAPH_OURO)
 			ouro_free(w, item);
+	} else if (k == GRAPH_FORGET) {
+		vertex_forget(w, l, item, t);
 	} else {
 		if (!edge)
 			run = w->run[item];
@@ -408,9 +413,17 @@ GM_DEVICE void lane_read(struct graph_work *w, enum graph_layout l, struct graph
 			graph_sum(w, broken, 1);
 		break;
 	case GRAPH_CHECK_QUEUE:
-		lane_check_queue(w, item);
+		lane_check_queue(w, &w->queue, w->page_count, item);
+		break;
+	case GRAPH_CHECK_FREE:
+		lane_check_queue(w, &w->free, w->vertices, item);
+		break;
+	case GRAPH_CHECK_NAMES:
+		if (w->seen[item] != vertex_is_free(w, item))
+			graph_sum(w, broken, 1);
 		break;
 	default:
+		lane_names(w, l, k, item);
 		break;
 	}
 }

@@ -112,6 +112,16 @@ uint64_t graph_model_delete(struct graph_model *m, const struct graph_edge *batc
 	return before - n;
 }
 
+uint64_t graph_model_forget(struct graph_model *m, const struct graph_names *n)
+{
+	uint64_t kept = 0, before = m->edges;
+	for (uint64_t i = 0; i < before; i++)
+		if (n->id[m->edge[i].from] != GRAPH_NONE && n->id[m->edge[i].to] != GRAPH_NONE)
+			m->edge[kept++] = m->edge[i];
+	m->edges = kept;
+	return before - kept;
+}
+
 uint64_t graph_model_query(const struct graph_model *m, const struct graph_edge *batch,
 			   uint32_t count)
 {

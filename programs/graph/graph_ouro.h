@@ -122,11 +122,11 @@ GM_DEVICE void ouro_delete(struct graph_work *w, uint32_t v, const struct graph_
 	uint32_t *edge = (uint32_t *)(uintptr_t)*vertex_address(w, v);
 	for (uint32_t from = 0; from < n; from += t.size) {
 		uint32_t i = from + t.rank, to = i < n ? edge[i] : GRAPH_NONE;
-		bool keep = i < n && !run_has(run, count, to);
-		uint32_t mask = team_ballot(t, keep);
+		bool keep = i < n && !edge_leaves(w, run, count, to);
+		uint32_t mask = team_ballot(t, keep), at = kept + team_before(t, mask);
 		team_sync(t);
-		if (keep)
-			edge[kept + team_before(t, mask)] = to;
+		if (keep && at != i)
+			edge[at] = to;
 		kept += gm_popc(mask);
 	}
 	team_sync(t);

@@ -137,14 +137,14 @@ GM_DEVICE void pages_pack(const struct graph_work *w, enum graph_layout l, struc
 {
 	for (uint32_t from = 0; from < s.count; from += t.size) {
 		uint32_t i = from + t.rank, to = i < s.count ? s.edge[i] : GRAPH_NONE;
-		bool keep = to != GRAPH_NONE && !run_has(run, count, to);
+		bool keep = to != GRAPH_NONE && !edge_leaves(w, run, count, to);
 		uint32_t mask = team_ballot(t, keep);
 		uint32_t at = end->kept % GRAPH_PAGE_EDGES + team_before(t, mask);
 		uint32_t page = end->page;
 		team_sync(t);
 		if (keep && at >= GRAPH_PAGE_EDGES)
 			page = *page_next(w, l, page);
-		if (keep)
+		if (keep && (page != s.page || at != i))
 			page_at(w, l, page)[at % GRAPH_PAGE_EDGES] = to;
 		team_sync(t);
 		uint32_t kept = end->kept + gm_popc(mask);

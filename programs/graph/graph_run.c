@@ -4,26 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "programs/common/args.h"
-#include "programs/graph/dyngraph.h"
-
-#define PAGE_BYTES (GRAPH_PAGE_WORDS * sizeof(uint32_t))
-
-struct graph_session {
-	struct graph_plan plan;
-	enum graph_layout layout;
-	struct graph_work work; /* as it was before the build */
-	struct graph_work *on_device;
-	struct page_heap *heap;
-	void *block;	   /* aim, faim: vertices, pages, queue */
-	uint64_t vertices; /* bytes of management data */
-	uint64_t room;	   /* that `block` was made for */
-	uint64_t first;	   /* edges after the build */
-	struct graph_edge *batch, *sorted;
-	void *scratch;
-	uint64_t scratch_bytes;
-	bool built;
-};
+#include "programs/graph/graph_session.h"
 
 static const struct {
 	const char *name;
@@ -49,10 +30,28 @@ enum graph_layout graph_way_layout(enum graph_way way)
 
 /* --- memory --- */
 
+static uint64_t words_bytes(uint64_t words)
+{
+	return (words * sizeof(uint32_t) + 127) / 128 * 128;
+}
+
 static uint64_t vertices_bytes(enum graph_layout layout, uint32_t vertices)
 {
-	uint64_t words = layout == GRAPH_OURO ? 6 : 4;
-	return (words * vertices * sizeof(uint32_t) + 127) / 128 * 128;
+	return words_bytes((layout == GRAPH_OURO ? UINT64_C(6) : UINT64_C(4)) * vertices);
+}
+
+static uint64_t ring_words(uint32_t most)
+{
+	uint64_t words = 1;
+	while (words < most)
+		words *= 2;
+	return words;
+}
+
+/* The names of vertices, and the queue of free ones; only if vertices come and go. */
+static uint64_t names_bytes(uint32_t most)
+{
+	return words_bytes(most) + words_bytes(ring_words(most));
 }
 
 /* Bytes of pages, or of blocks of powers of two. */
@@ -70,27 +69,41 @@ static uint64_t adjacencies_bytes(const struct pr_rows *rows, enum graph_layout 
 }
 
 uint64_t graph_room(const struct pr_rows *rows, enum graph_way way, uint32_t batch,
-		    uint32_t batches)
+		    uint32_t batches, uint32_t more)
 {
 	enum graph_layout layout = ways[way].layout;
+	uint64_t names = more ? names_bytes(rows->rows + more) : 0;
 	uint64_t built = adjacencies_bytes(rows, layout), updates = (uint64_t)batch * batches;
 	/* A page an edge, at most, and its slot of the queue. */
 	if (layout != GRAPH_OURO)
-		return vertices_bytes(layout, rows->rows) +
+		return vertices_bytes(layout, rows->rows + more) + names +
 		       (built / PAGE_BYTES + updates + 64) * (PAGE_BYTES + 2 * sizeof(uint32_t));
 	/* An edge may move all others of its vertex, to a block of another size. */
 	return 6 * built + 128 * updates + (16u << 20);
+}
+
+/* The front of the block; `array`: bytes of the vertices themselves. */
+static void vertices_divide(struct graph_session *s, uint64_t array)
+{
+	struct graph_work *w = &s->work;
+	w->vertex = s->block;
+	if (!s->plan.names)
+		return;
+	w->id = (uint32_t *)((char *)s->block + array);
+	w->free.slot = (uint32_t *)((char *)w->id + words_bytes(w->vertex_most));
+	w->free.mask = (uint32_t)(ring_words(w->vertex_most) - 1);
 }
 
 static void block_divide(struct graph_session *s)
 {
 	struct graph_work *w = &s->work;
 	uint64_t queue = sizeof(uint32_t), most = s->room;
-	s->vertices = vertices_bytes(s->layout, w->vertices);
+	uint64_t array = vertices_bytes(s->layout, w->vertex_most);
+	s->vertices = array + (s->plan.names ? names_bytes(w->vertex_most) : 0);
 	w->queue.mask = 0;
 	if (s->layout == GRAPH_OURO) {
 		s->block = pr_take(s->vertices);
-		w->vertex = s->block;
+		vertices_divide(s, array);
 		return;
 	}
 	uint64_t pages = most > s->vertices ? (most - s->vertices) / (PAGE_BYTES + 8) : 0;
@@ -98,7 +111,7 @@ static void block_divide(struct graph_session *s)
 	while (s->layout == GRAPH_FAIM && queue < pages * sizeof(uint32_t))
 		queue *= 2;
 	s->block = pr_take(s->vertices + pages * PAGE_BYTES + queue);
-	w->vertex = s->block;
+	vertices_divide(s, array);
 	w->page_most = (uint32_t)pages;
 	char *region = (char *)s->block + s->vertices, *end = region + pages * PAGE_BYTES;
 	w->page = (uint32_t *)(s->layout == GRAPH_AIM || !pages ? region : end - PAGE_BYTES);
@@ -109,23 +122,26 @@ static void block_divide(struct graph_session *s)
 static void work_take(struct graph_session *s, const struct pr_rows *rows)
 {
 	struct graph_work *w = &s->work;
-	uint64_t numbers = (w->vertices + UINT64_C(1)) * sizeof(uint32_t);
-	uint64_t edges = rows->start[rows->rows] * sizeof(uint32_t);
-	uint32_t batch = s->plan.batch;
-	w->start = pr_take(numbers);
+	uint64_t starts = (w->vertices + UINT64_C(1)) * sizeof(uint32_t);
+	uint64_t edges = rows->start[rows->rows] * sizeof(uint32_t), batch = s->plan.batch;
+	uint64_t most = w->vertex_most, names = s->plan.names;
+	batch = batch > names ? batch : names;
+	uint64_t numbers = ((most > names ? most : names) + 1) * sizeof(uint32_t);
+	w->start = pr_take(starts);
 	w->column = pr_take(edges);
 	w->count = pr_take(numbers);
 	w->offset = pr_take(numbers);
-	w->rank = pr_take(w->vertices * sizeof *w->rank);
-	w->next = pr_take(w->vertices * sizeof *w->next);
+	w->rank = pr_take(most * sizeof *w->rank);
+	w->next = pr_take(most * sizeof *w->next);
+	w->mapped = pr_take(names * sizeof *w->mapped);
 	w->run = pr_take(batch * sizeof *w->run);
 	w->displaced = pr_take(batch * sizeof *w->displaced);
 	s->batch = pr_take(batch * sizeof *s->batch);
 	s->sorted = pr_take(batch * sizeof *s->sorted);
-	s->scratch_bytes = graph_scratch(batch > w->vertices ? batch : w->vertices + 1);
+	s->scratch_bytes = graph_scratch((uint32_t)(batch > most ? batch : most) + 1);
 	s->scratch = pr_take(s->scratch_bytes);
 	s->on_device = pr_take(sizeof *w);
-	PR_MUST(cudaMemcpy(w->start, rows->start, numbers, cudaMemcpyHostToDevice));
+	PR_MUST(cudaMemcpy(w->start, rows->start, starts, cudaMemcpyHostToDevice));
 	PR_MUST(cudaMemcpy(w->column, rows->column, edges, cudaMemcpyHostToDevice));
 	PR_MUST(cudaMemset(w->count, 0, numbers));
 }
@@ -138,7 +154,8 @@ struct graph_session *graph_open(const struct pr_rows *rows, const struct graph_
 	s->plan = *plan;
 	s->layout = ways[plan->way].layout;
 	s->first = rows->start[rows->rows];
-	s->work.vertices = rows->rows;
+	s->rows = s->work.vertices = rows->rows;
+	s->work.vertex_most = rows->rows + (plan->names ? plan->more : 0);
 	s->work.heap_policy = plan->way;
 	s->work.in_order = 1;
 	s->room = plan->room;
@@ -149,7 +166,7 @@ struct graph_session *graph_open(const struct pr_rows *rows, const struct graph_
 	return s;
 }
 
-static void launch(struct graph_session *s, enum graph_kernel kernel, uint32_t items)
+void graph_session_launch(struct graph_session *s, enum graph_kernel kernel, uint32_t items)
 {
 	if (items)
 		PR_MUST(graph_launch(s->on_device, s->layout, s->plan.worker, kernel, items));
@@ -158,7 +175,7 @@ static void launch(struct graph_session *s, enum graph_kernel kernel, uint32_t i
 static void adjacencies_free(struct graph_session *s)
 {
 	if (s->built && s->layout == GRAPH_OURO)
-		launch(s, GRAPH_FREE, s->work.vertices);
+		graph_session_launch(s, GRAPH_FREE, s->work.vertices);
 	PR_MUST(cudaDeviceSynchronize());
 	s->built = false;
 }
@@ -167,9 +184,9 @@ void graph_close(struct graph_session *s)
 {
 	struct graph_work *w = &s->work;
 	adjacencies_free(s);
-	void *blocks[] = {w->start,   w->column,    w->count,	  w->offset, w->rank,
-			  w->next,    w->run,	    w->displaced, s->batch,  s->sorted,
-			  s->scratch, s->on_device, s->block};
+	void *blocks[] = {w->start,  w->column,	 w->count,     w->offset, w->rank,
+			  w->next,   w->run,	 w->displaced, w->mapped, s->batch,
+			  s->sorted, s->scratch, s->on_device, s->block};
 	for (unsigned i = 0; i < sizeof blocks / sizeof *blocks; i++)
 		PR_MUST(cudaFree(blocks[i]));
 	graph_heap_close(s->heap);
@@ -178,14 +195,7 @@ void graph_close(struct graph_session *s)
 
 /* --- the argument of kernels --- */
 
-#define WORK_SET(s, member, value)                                                  \
-	do {                                                                        \
-		__typeof__((s)->work.member) value_ = (value);                      \
-		PR_MUST(cudaMemcpy(&(s)->on_device->member, &value_, sizeof value_, \
-				   cudaMemcpyHostToDevice));                        \
-	} while (0)
-
-static void work_read(struct graph_session *s, struct graph_work *out, struct graph_sums *sum)
+void graph_session_read(struct graph_session *s, struct graph_work *out, struct graph_sums *sum)
 {
 	PR_MUST(cudaMemcpy(out, s->on_device, sizeof *out, cudaMemcpyDeviceToHost));
 	*sum = (struct graph_sums){0};
@@ -207,7 +217,7 @@ static uint64_t edges_now(struct graph_session *s)
 {
 	struct graph_work w;
 	struct graph_sums sum;
-	work_read(s, &w, &sum);
+	graph_session_read(s, &w, &sum);
 	return s->first + sum.inserted - sum.deleted;
 }
 
@@ -221,7 +231,7 @@ static void adjacencies_make(struct graph_session *s)
 	if (s->layout == GRAPH_FAIM)
 		PR_MUST(cudaMemset(w->queue.slot, 0xff, (w->queue.mask + 1) * sizeof(uint32_t)));
 	if (s->layout != GRAPH_OURO) {
-		launch(s, GRAPH_COUNT_PAGES, vertices);
+		graph_session_launch(s, GRAPH_COUNT_PAGES, vertices);
 		PR_MUST(graph_scan(w->count, w->offset, vertices + 1, s->scratch,
 				   s->scratch_bytes));
 		PR_MUST(cudaMemcpy(&pages, w->offset + vertices, sizeof pages,
@@ -233,7 +243,7 @@ static void adjacencies_make(struct graph_session *s)
 				ways[s->plan.way].name, pages, w->page_most);
 		WORK_SET(s, page_count, pages);
 	}
-	launch(s, GRAPH_BUILD, vertices);
+	graph_session_launch(s, GRAPH_BUILD, vertices);
 	PR_MUST(cudaDeviceSynchronize());
 	s->built = true;
 }
@@ -248,11 +258,17 @@ double graph_build(struct graph_session *s)
 		s->room = s->plan.room;
 		block_divide(s);
 	}
+	s->work.vertices = s->rows;
 	PR_MUST(cudaMemcpy(s->on_device, &s->work, sizeof s->work, cudaMemcpyHostToDevice));
 	double begin = pr_now_ms();
+	if (s->plan.names) {
+		uint64_t slots = s->work.free.mask + UINT64_C(1);
+		PR_MUST(cudaMemset(s->work.free.slot, 0xff, slots * sizeof(uint32_t)));
+		graph_session_launch(s, GRAPH_NAME, s->rows);
+	}
 	adjacencies_make(s);
 	double ms = pr_now_ms() - begin;
-	work_read(s, &now, &sum);
+	graph_session_read(s, &now, &sum);
 	return ms;
 }
 
@@ -269,16 +285,16 @@ static void update_vertices(struct graph_session *s, uint32_t count, enum graph_
 	while (bits < 32 && s->work.vertices >> bits)
 		bits++;
 	PR_MUST(graph_sort(s->batch, s->sorted, count, bits, s->scratch, s->scratch_bytes));
-	launch(s, GRAPH_FIND_RUNS, count);
+	graph_session_launch(s, GRAPH_FIND_RUNS, count);
 	PR_MUST(cudaMemcpy(&runs, &s->on_device->runs, sizeof runs, cudaMemcpyDeviceToHost));
-	launch(s, kernel, runs);
+	graph_session_launch(s, kernel, runs);
 }
 
 static void update_edges(struct graph_session *s, uint32_t count, enum graph_kernel kernel)
 {
 	PR_MUST(cudaMemcpyAsync(s->sorted, s->batch, count * sizeof *s->batch,
 				cudaMemcpyDeviceToDevice, NULL));
-	launch(s, kernel, count);
+	graph_session_launch(s, kernel, count);
 }
 
 double graph_update(struct graph_session *s, const struct graph_edge *batch, uint32_t count,
@@ -286,7 +302,7 @@ double graph_update(struct graph_session *s, const struct graph_edge *batch, uin
 {
 	struct graph_work w;
 	struct graph_sums before, after;
-	work_read(s, &w, &before);
+	graph_session_read(s, &w, &before);
 	WORK_SET(s, edge, s->sorted);
 	WORK_SET(s, edges, count);
 	WORK_SET(s, runs, 0);
@@ -297,7 +313,7 @@ double graph_update(struct graph_session *s, const struct graph_edge *batch, uin
 							      update_kernels[how][insert]);
 	PR_MUST(cudaDeviceSynchronize());
 	double ms = pr_now_ms() - begin;
-	work_read(s, &w, &after);
+	graph_session_read(s, &w, &after);
 	*changed = insert ? after.inserted - before.inserted : after.deleted - before.deleted;
 	return ms;
 }
@@ -307,14 +323,14 @@ double graph_query(struct graph_session *s, const struct graph_edge *batch, uint
 {
 	struct graph_work w;
 	struct graph_sums before, after;
-	work_read(s, &w, &before);
+	graph_session_read(s, &w, &before);
 	WORK_SET(s, edge, s->batch);
 	PR_MUST(cudaMemcpy(s->batch, batch, count * sizeof *batch, cudaMemcpyHostToDevice));
 	double begin = pr_now_ms();
-	launch(s, GRAPH_QUERY, count);
+	graph_session_launch(s, GRAPH_QUERY, count);
 	PR_MUST(cudaDeviceSynchronize());
 	double ms = pr_now_ms() - begin;
-	work_read(s, &w, &after);
+	graph_session_read(s, &w, &after);
 	*found = after.found - before.found;
 	return ms;
 }
@@ -326,7 +342,7 @@ static struct graph_part *parts_take(struct graph_session *s)
 {
 	struct graph_work w;
 	struct graph_sums sum;
-	work_read(s, &w, &sum);
+	graph_session_read(s, &w, &sum);
 	uint64_t edges = s->first + sum.inserted - sum.deleted;
 	uint64_t most =
 		s->layout == GRAPH_OURO ? w.vertices + edges / GRAPH_PART_EDGES : w.page_count;
@@ -341,9 +357,9 @@ static uint32_t parts_list(struct graph_session *s)
 {
 	const struct graph_work *w = &s->work;
 	uint32_t parts;
-	launch(s, GRAPH_COUNT_PARTS, w->vertices);
+	graph_session_launch(s, GRAPH_COUNT_PARTS, w->vertices);
 	PR_MUST(graph_scan(w->count, w->offset, w->vertices + 1, s->scratch, s->scratch_bytes));
-	launch(s, GRAPH_LIST_PARTS, w->vertices);
+	graph_session_launch(s, GRAPH_LIST_PARTS, w->vertices);
 	PR_MUST(cudaMemcpy(&parts, w->offset + w->vertices, sizeof parts, cudaMemcpyDeviceToHost));
 	return parts;
 }
@@ -362,8 +378,8 @@ double graph_pagerank(struct graph_session *s, uint32_t iterations, uint64_t *ch
 	double begin = pr_now_ms();
 	uint32_t parts = parts_list(s);
 	for (uint32_t i = 0; i < iterations; i++) {
-		launch(s, GRAPH_PUSH, parts);
-		launch(s, GRAPH_RANK, vertices);
+		graph_session_launch(s, GRAPH_PUSH, parts);
+		graph_session_launch(s, GRAPH_RANK, vertices);
 	}
 	PR_MUST(cudaDeviceSynchronize());
 	double ms = pr_now_ms() - begin;
@@ -404,9 +420,9 @@ static void all_free(struct all_edges *all)
 static void all_sort(struct graph_session *s, struct all_edges *all)
 {
 	const struct graph_work *w = &s->work;
-	launch(s, GRAPH_COUNT_EDGES, w->vertices);
+	graph_session_launch(s, GRAPH_COUNT_EDGES, w->vertices);
 	PR_MUST(graph_scan(w->count, w->offset, w->vertices + 1, all->scratch, all->scratch_bytes));
-	launch(s, GRAPH_EXPORT, w->vertices);
+	graph_session_launch(s, GRAPH_EXPORT, w->vertices);
 	if (all->count)
 		PR_MUST(graph_sort(all->found, all->sorted, all->count, 32, all->scratch,
 				   all->scratch_bytes));
@@ -419,7 +435,7 @@ double graph_order(struct graph_session *s)
 	double begin = pr_now_ms();
 	all_sort(s, &all);
 	WORK_SET(s, edge, all.sorted);
-	launch(s, GRAPH_RESTORE, s->work.vertices);
+	graph_session_launch(s, GRAPH_RESTORE, s->work.vertices);
 	WORK_SET(s, in_order, 1);
 	PR_MUST(cudaDeviceSynchronize());
 	double ms = pr_now_ms() - begin;
@@ -458,7 +474,7 @@ double graph_move(struct graph_session *s, unsigned percent)
 	struct graph_work was, now;
 	struct graph_sums sum;
 	void *old = s->block;
-	work_read(s, &was, &sum);
+	graph_session_read(s, &was, &sum);
 	double begin = pr_now_ms();
 	s->room = s->room / 100 * percent;
 	block_divide(s);
@@ -468,6 +484,8 @@ double graph_move(struct graph_session *s, unsigned percent)
 	now.page_most = s->work.page_most;
 	now.queue.slot = s->work.queue.slot;
 	now.queue.mask = s->work.queue.mask;
+	now.id = s->work.id;
+	now.free.slot = s->work.free.slot;
 	PR_MUST(cudaMemcpyAsync(now.vertex, was.vertex, s->vertices, cudaMemcpyDeviceToDevice,
 				NULL));
 	pages_copy(s, &was, &now);
@@ -489,7 +507,7 @@ double graph_compact(struct graph_session *s)
 	WORK_SET(s, edge, all.sorted);
 	WORK_SET(s, start, start);
 	WORK_SET(s, column, column);
-	launch(s, GRAPH_COLUMNS, all.count);
+	graph_session_launch(s, GRAPH_COLUMNS, all.count);
 	adjacencies_free(s);
 	WORK_SET(s, queue, w->queue);
 	adjacencies_make(s);
@@ -504,14 +522,14 @@ double graph_triangles(struct graph_session *s, uint64_t *triangles)
 {
 	struct graph_work w;
 	struct graph_sums before, after;
-	work_read(s, &w, &before);
+	graph_session_read(s, &w, &before);
 	struct graph_part *part = parts_take(s);
 	double begin = pr_now_ms();
-	launch(s, GRAPH_TRIANGLES, parts_list(s));
+	graph_session_launch(s, GRAPH_TRIANGLES, parts_list(s));
 	PR_MUST(cudaDeviceSynchronize());
 	double ms = pr_now_ms() - begin;
 	PR_MUST(cudaFree(part));
-	work_read(s, &w, &after);
+	graph_session_read(s, &w, &after);
 	*triangles = after.triangles - before.triangles;
 	return ms;
 }
@@ -522,11 +540,16 @@ uint64_t graph_footprint(struct graph_session *s)
 {
 	struct graph_work w;
 	struct graph_sums sum;
-	work_read(s, &w, &sum);
+	graph_session_read(s, &w, &sum);
+	/* Those of aim are arrays of their own, with room for all. */
+	uint64_t vertices = s->vertices;
+	if (s->layout != GRAPH_AIM)
+		vertices -= vertices_bytes(s->layout, w.vertex_most) -
+			    vertices_bytes(s->layout, w.vertices);
 	if (s->layout == GRAPH_OURO)
-		return s->vertices + sum.held_bytes;
+		return vertices + sum.held_bytes;
 	uint64_t queue = s->layout == GRAPH_FAIM ? (w.queue.mask + 1) * sizeof(uint32_t) : 0;
-	return s->vertices + queue + (w.page_count - w.queue.filled) * PAGE_BYTES;
+	return vertices + queue + (w.page_count - w.queue.filled) * PAGE_BYTES;
 }
 
 struct graph_edge *graph_edges(struct graph_session *s, uint64_t *count)
@@ -546,16 +569,22 @@ uint64_t graph_broken(struct graph_session *s)
 {
 	struct graph_work w;
 	struct graph_sums before, after;
-	work_read(s, &w, &before);
-	uint32_t *seen = pr_take(w.page_count * sizeof *seen);
-	PR_MUST(cudaMemset(seen, 0, w.page_count * sizeof *seen));
+	graph_session_read(s, &w, &before);
+	uint32_t most = w.page_count > w.vertices ? w.page_count : w.vertices;
+	uint32_t *seen = pr_take(most * sizeof *seen);
+	PR_MUST(cudaMemset(seen, 0, most * sizeof *seen));
 	WORK_SET(s, seen, seen);
-	launch(s, GRAPH_CHECK, w.vertices);
+	graph_session_launch(s, GRAPH_CHECK, w.vertices);
 	if (s->layout == GRAPH_FAIM)
-		launch(s, GRAPH_CHECK_QUEUE, w.queue.mask + 1);
-	launch(s, GRAPH_CHECK_PAGES, w.page_count);
+		graph_session_launch(s, GRAPH_CHECK_QUEUE, w.queue.mask + 1);
+	graph_session_launch(s, GRAPH_CHECK_PAGES, w.page_count);
+	if (s->plan.names) {
+		PR_MUST(cudaMemset(seen, 0, most * sizeof *seen));
+		graph_session_launch(s, GRAPH_CHECK_FREE, w.free.mask + 1);
+		graph_session_launch(s, GRAPH_CHECK_NAMES, w.vertices);
+	}
 	PR_MUST(cudaDeviceSynchronize());
-	work_read(s, &w, &after);
+	graph_session_read(s, &w, &after);
 	PR_MUST(cudaFree(seen));
 	return after.broken - before.broken;
 }

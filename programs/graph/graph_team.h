@@ -82,7 +82,7 @@ GM_DEVICE uint32_t *vertex_at(const struct graph_work *w, enum graph_layout l, u
 			      enum vertex_word word)
 {
 	if (l == GRAPH_AIM)
-		return w->vertex + (uint64_t)word * w->vertices + v;
+		return w->vertex + (uint64_t)word * w->vertex_most + v;
 	return w->vertex + v * vertex_words(l) + word + (l == GRAPH_OURO && word != VERTEX_PLACE);
 }
 
@@ -136,6 +136,13 @@ GM_DEVICE bool run_has(const struct graph_edge *run, uint32_t count, uint32_t to
 {
 	uint32_t at = run_find(run, count, to);
 	return at < count && run[at].to == to;
+}
+
+/* An edge that leaves its vertex: one of the run; without a run, one to a free vertex. */
+GM_DEVICE bool edge_leaves(const struct graph_work *w, const struct graph_edge *run, uint32_t count,
+			   uint32_t to)
+{
+	return run ? run_has(run, count, to) : w->id[to] == GRAPH_NONE;
 }
 
 /* The graph has that edge: it is not to be inserted. */

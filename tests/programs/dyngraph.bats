@@ -38,6 +38,32 @@ POLICIES=bump,granule,kma,ouro-s-p,ouro-s-c,ouro-va-p,ouro-va-c,ouro-vl-p,ouro-v
 	[ "$(values checksum out | sort -u | wc -l)" -eq 2 ]
 }
 
+@test "vertices come and go, with all edges to them; their numbers are reused; each layout gives the same numbers" {
+	# Each round: 25 names, of which two exist and two come twice; then 25 vertices, with as many exceptions.
+	"$PROGRAM" -w $LAYOUTS,granule --edges=1500 -b 300 --rounds=12 --vertices=25 --delete=random -p uniform \
+		--update=vertices,edges,sorted --reinit=move,compact --verify --untimed >out
+	[ "$(grep -c ' verified=yes$' out)" -eq 12 ]
+	[ "$(values checksum out | sort -u | wc -l)" -eq 1 ]
+	[ "$(values triangles out | sort -u | wc -l)" -eq 1 ]
+	[ "$(values vertices_inserted out | sort -u)" -eq $((12 * 21)) ]
+	local deleted taken vertices
+	deleted=$(values vertices_deleted out | sort -u) taken=$(values vertices_taken out | sort -u) vertices=$(values vertices out | sort -u)
+	[ "$deleted" -gt 200 ]
+	# Without reuse there would be 252 more. The vertices that are left had to have a number.
+	[ "$taken" -ge $((vertices + 12 * 21 - deleted)) ]
+	[ "$taken" -lt $((vertices + 60)) ]
+	# Edges of deleted vertices count as deleted.
+	[ "$(values left out | head -n 1)" -lt "$(values inserted out | head -n 1)" ]
+	# By warps; the CPU's vertices have the same numbers and names after each step.
+	"$PROGRAM" -w $LAYOUTS --edges=1500 -b 200 --rounds=3 --vertices=25 -p focused --update=vertices,sorted --worker=warp --verify \
+		--untimed >out
+	[ "$(grep -c ' verified=yes$' out)" -eq 6 ]
+	# A run begins with the vertices of the build.
+	"$PROGRAM" -w $LAYOUTS -g road --edges=2000 -b 100 --rounds=2 --vertices=100 -p uniform --repeat=2 >out
+	[ "$(sed 's/ total_ms=.*//' out | sort -u | wc -l)" -eq 3 ]
+	[ "$(grep -cE ' vertex_insert_mvps=[0-9.e+-]+ vertex_delete_mvps=[0-9.e+-]+' out)" -eq 6 ]
+}
+
 @test "edges of few vertices: long runs, long adjacencies, all of which are deleted again" {
 	"$PROGRAM" -w $LAYOUTS -g road --edges=2500 -b 3000 -p focused --range=4 --verify --untimed --update=vertices,edges,sorted >out
 	[ "$(grep -c ' verified=yes$' out)" -eq 9 ]
@@ -150,6 +176,11 @@ POLICIES=bump,granule,kma,ouro-s-p,ouro-s-c,ouro-va-p,ouro-va-c,ouro-vl-p,ouro-v
 	DYNGRAPH_SIM_WRONG=1 ends 1 --edges=1000 -b 10 -w faim -p uniform --plain --verify --untimed
 	grep -q ' verified=no$' out
 	head -n 1 err | grep -qxE "dyngraph: faim, build: the graph differs from the CPU's, which has [0-9]+ edges"
+	DYNGRAPH_SIM_WRONG=name ends 1 --edges=1000 -b 10 -w faim -p uniform --vertices=10 --plain --verify --untimed
+	grep -qx "dyngraph: faim, build: vertices differ from the CPU's" err
+	grep -qE "^dyngraph: faim, insertion: [1-9][0-9]* faults in its structure" err
+	DYNGRAPH_SIM_WRONG=free ends 1 --edges=1000 -b 10 -w malloc -p uniform --vertices=10 --rounds=2 --plain --verify --untimed
+	grep -qE "^dyngraph: malloc, insertion: [1-9][0-9]* faults in its structure" err
 	DYNGRAPH_SIM_WRONG=lost ends 1 --edges=1000 -b 10 -w aim -p uniform --plain --verify --untimed
 	grep -qxE "dyngraph: aim, insertion: 1 faults in its structure" err
 	refute grep -q 'differs' err
@@ -179,7 +210,7 @@ POLICIES=bump,granule,kma,ouro-s-p,ouro-s-c,ouro-va-p,ouro-va-c,ouro-vl-p,ouro-v
 	local name
 	"$PROGRAM" --verify --edges=500 -b 10 -w faim -p uniform >out
 	[ "$(keys out)" = "way graph vertices edges pattern batch update worker inserted found deleted left checksum ranks triangles built_bytes final_bytes verified total_ms build_ms insert_ms query_ms delete_ms insert_meps query_meps delete_meps pagerank_ms order_ms triangles_ms" ]
-	helps graph edges way batch pattern range update worker delete rounds reinit iterations plain room heap repeat verify untimed
+	helps graph edges way batch pattern range update worker delete rounds vertices reinit iterations plain room heap repeat verify untimed
 	for name in ${POLICIES//,/ } aim faim malloc; do
 		grep -qE "\b$name\b" help
 	done
@@ -190,7 +221,7 @@ POLICIES=bump,granule,kma,ouro-s-p,ouro-s-c,ouro-va-p,ouro-va-c,ouro-vl-p,ouro-v
 	printf '%s\n' 'p sp 3 2' 'a 1 2 1' >short.gr
 	printf '%s\n' 'p sp 3 1' 'a 4 1 1' >outside.gr
 	printf '%s\n' 'p sp 1 1' 'a 1 1 1' >one.gr
-	refuses 17 <<-'END'
+	refuses 18 <<-'END'
 		--graph=star|--graph=star: no such graph: rmat, mesh, road, *.mtx and *.gr are possible
 		--graph=none.mtx|--graph=none.mtx: No such file or directory
 		--graph=text.gr|--graph=text.gr: line 1: not a graph of DIMACS
@@ -204,6 +235,7 @@ POLICIES=bump,granule,kma,ouro-s-p,ouro-s-c,ouro-va-p,ouro-va-c,ouro-vl-p,ouro-v
 		--reinit=half|--reinit=half: none, move and compact are possible
 		--worker=block|--worker=block: auto, thread and warp are possible
 		--worker=thread,warp|--worker and --delete take one name
+		--graph=road --edges=1000 --vertices=1k|--vertices=1000: more than a quarter of the graph's 359
 		--delete=none|--delete=none: same and random are possible
 		--rounds=x|--rounds=x: not a number
 		fast|fast: takes options alone; --help shows them

@@ -3,7 +3,8 @@
  * Replaces graph_kernels.cu on the simulated driver: the same code of a lane, on the emulation of
  * lanes; sorts, sums and malloc are the host's. With DYNGRAPH_SIM_WRONG in the environment an edge
  * of vertex 0 has another target, or (=lost) a free page is forgotten, or (=order) two edges of
- * vertex 0 change places.
+ * vertex 0 change places, or (=name) vertex 0 has no name any more, or (=free) a free vertex is
+ * forgotten.
  */
 #include <string.h>
 
@@ -34,7 +35,11 @@ static void wrong_make(const struct launch *l)
 	uint32_t first;
 	if (!how || l->kernel != GRAPH_COUNT_EDGES)
 		return;
-	if (strcmp(how, "lost") == 0)
+	if (strcmp(how, "name") == 0)
+		l->work->id[0] = GRAPH_NONE;
+	else if (strcmp(how, "free") == 0 && l->work->free.filled)
+		l->work->free.filled--;
+	else if (strcmp(how, "lost") == 0)
 		l->work->page_count++;
 	else if (strcmp(how, "order") == 0 && s.count > 1) {
 		first = s.edge[0];
