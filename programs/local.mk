@@ -10,8 +10,10 @@ ooc_sources = %D%/ooc/main.c %D%/ooc/host.c %D%/ooc/run.c %D%/ooc/plan.c %D%/ooc
 EXTRA_DIST += %D%/ooc/kernels.cu %D%/sparse/spgemm_kernels.cu
 SPGEMM_C = spgemm spgemm_matrix spgemm_rival spgemm_run
 spgemm_sources = %D%/sparse/spgemm.c %D%/sparse/spgemm_matrix.c %D%/sparse/spgemm_rival.c %D%/sparse/spgemm_run.c %D%/sparse/spgemm.h %D%/sparse/spgemm_rows.h \
-	%D%/common/coordinates.c %D%/common/coordinates.h $(common_sources)
+	$(coordinates_sources) $(common_sources)
 # What all of them share.
+COORDINATES_C = coordinates reader
+coordinates_sources = %D%/common/coordinates.c %D%/common/reader.c %D%/common/coordinates.h
 COMMON_C = args program
 common_sources = %D%/common/args.c %D%/common/args.h %D%/common/program.c %D%/common/program.h %D%/common/lane.h
 JOIN_C = hashjoin join_run
@@ -33,7 +35,7 @@ SMALL_BUILT = walk:walk_kernels:pagesteps:pagesteps nodes:nodes_kernels:smallnod
 GRAPH_C = dyngraph graph_make graph_model graph_names graph_run graph_vertices
 graph_sources = %D%/graph/dyngraph.c %D%/graph/graph_make.c %D%/graph/graph_model.c %D%/graph/graph_names.c %D%/graph/graph_run.c %D%/graph/graph_vertices.c %D%/graph/dyngraph.h \
 	%D%/graph/graph_team.h %D%/graph/graph_pages.h %D%/graph/graph_aim.h %D%/graph/graph_faim.h %D%/graph/graph_ouro.h %D%/graph/graph_sorted.h %D%/graph/graph_lane.h %D%/graph/graph_vertices.h %D%/graph/graph_session.h \
-	%D%/graph/ways.def %D%/common/page_heap.h %D%/common/coordinates.c %D%/common/coordinates.h $(common_sources)
+	%D%/graph/ways.def %D%/common/page_heap.h $(coordinates_sources) $(common_sources)
 EXTRA_DIST += %D%/graph/graph_kernels.cu
 # Each operation is rounded, as the kernels do it.
 OOC_CFLAGS = -std=gnu11 -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes $(WERROR) -ffp-contract=off
@@ -55,9 +57,9 @@ programs:
 	$(OOC_NVCC) -c $(OOC_SRC)/ooc/kernels.cu -o $(PROGRAMS_TO)/objects/kernels.o
 	cd $(PROGRAMS_TO)/objects && for p in $(OOC_BUILT); do \
 		$(OOC_NVCC) $$p.o $(OOC_SHARED:=.o) $(COMMON_C:=.o) kernels.o -o ../$$p || exit 1; done
-	$(HEAP_CC) -c $(OOC_SRC)/common/coordinates.c -o $(PROGRAMS_TO)/objects/coordinates.o
+	for f in $(COORDINATES_C); do $(HEAP_CC) -c $(OOC_SRC)/common/$$f.c -o $(PROGRAMS_TO)/objects/$$f.o || exit 1; done
 	for f in $(SPGEMM_C); do $(HEAP_CC) -c $(OOC_SRC)/sparse/$$f.c -o $(PROGRAMS_TO)/objects/$$f.o || exit 1; done
-	cd $(PROGRAMS_TO)/objects && $(HEAP_NVCC) $(abs_top_srcdir)/programs/sparse/spgemm_kernels.cu $(SPGEMM_C:=.o) $(COMMON_C:=.o) coordinates.o -o ../spgemm -lm -ldl
+	cd $(PROGRAMS_TO)/objects && $(HEAP_NVCC) $(abs_top_srcdir)/programs/sparse/spgemm_kernels.cu $(SPGEMM_C:=.o) $(COMMON_C:=.o) $(COORDINATES_C:=.o) -o ../spgemm -lm -ldl
 	for f in $(JOIN_C); do $(HEAP_CC) -c $(OOC_SRC)/join/$$f.c -o $(PROGRAMS_TO)/objects/$$f.o || exit 1; done
 	cd $(PROGRAMS_TO)/objects && $(HEAP_NVCC) $(abs_top_srcdir)/programs/join/join_kernels.cu $(JOIN_C:=.o) $(COMMON_C:=.o) -o ../hashjoin
 	for p in $(SMALL_BUILT); do \
@@ -67,6 +69,6 @@ programs:
 		(cd $(PROGRAMS_TO)/objects && \
 			$(HEAP_NVCC) $$5 $(abs_top_srcdir)/programs/$$1/$$2.cu $$objects -o ../$$3 -lm) || exit 1; done
 	for f in $(GRAPH_C); do $(GRAPH_CC) -c $(OOC_SRC)/graph/$$f.c -o $(PROGRAMS_TO)/objects/$$f.o || exit 1; done
-	cd $(PROGRAMS_TO)/objects && $(HEAP_NVCC) $(abs_top_srcdir)/programs/graph/graph_kernels.cu $(GRAPH_C:=.o) $(COMMON_C:=.o) coordinates.o -o ../dyngraph -lm
+	cd $(PROGRAMS_TO)/objects && $(HEAP_NVCC) $(abs_top_srcdir)/programs/graph/graph_kernels.cu $(GRAPH_C:=.o) $(COMMON_C:=.o) $(COORDINATES_C:=.o) -o ../dyngraph -lm
 	rm -rf $(PROGRAMS_TO)/objects
 CLEANFILES += $(OOC_BUILT:%=%D%/%) %D%/spgemm %D%/hashjoin %D%/pagesteps %D%/smallnodes %D%/barneshut %D%/arraylist %D%/expressions %D%/hostarrays %D%/dyngraph

@@ -6,6 +6,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdio.h>
 
 /* Entry i is at row[i], column[i], both below `rows`, in any order; one may come twice. */
 struct pr_coordinates {
@@ -24,11 +25,18 @@ struct pr_rows {
 
 /* Room for `entries`, of which there are none yet. */
 bool pr_coordinates_make(struct pr_coordinates *c, uint64_t entries, char why[256]);
-/* A square matrix of coordinates, in a file of MatrixMarket; of symmetric ones both halves. */
-bool pr_coordinates_market(const char *name, struct pr_coordinates *out, char why[256]);
-/* A graph of the ninth DIMACS challenge: "p sp VERTICES ARCS", "a FROM TO LENGTH" (*.gr). */
-bool pr_coordinates_dimacs(const char *name, struct pr_coordinates *out, char why[256]);
 void pr_coordinates_free(struct pr_coordinates *c);
+
+/* --- reader.c: files, whose format is the end of their name --- */
+
+/* *.mtx, a square matrix of coordinates in a file of MatrixMarket, of symmetric ones both halves;
+ * *.gr, a graph of the ninth DIMACS challenge: "p sp VERTICES ARCS", "a FROM TO LENGTH";
+ * *.graph, one of the tenth: "VERTICES EDGES [FORMAT [WEIGHTS]]", a line a vertex. */
+bool pr_reader_knows(const char *name);
+/* A fault names the file and the line. */
+bool pr_reader_read(const char *name, struct pr_coordinates *out, char why[256]);
+/* The same of an open file, whose name pr_reader_knows. */
+bool pr_reader_parse(FILE *stream, const char *name, struct pr_coordinates *out, char why[256]);
 
 bool pr_rows_make(const struct pr_coordinates *c, struct pr_rows *out, char why[256]);
 void pr_rows_free(struct pr_rows *r);

@@ -38,7 +38,7 @@ static struct options asked;
 
 static const struct pr_option options[] = {
 	{"graph", 'g', PR_TEXT, "NAME", "rmat", &asked.graph, 0, 0, NULL,
-	 "rmat, mesh, road, or a file *.mtx or *.gr"},
+	 "rmat, mesh, road, or a file *.mtx, *.gr or *.graph"},
 	{"edges", 0, PR_NUMBER, "N", "1M", &asked.edges, 64, UINT64_C(1) << 31, NULL,
 	 "of a graph that is no file, about, 64 to 2G"},
 	{"way", 'w', PR_NAMES, "LIST", "aim,faim,malloc,ouro-va-p,granule", &asked.way, 0,

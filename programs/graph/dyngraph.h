@@ -181,7 +181,7 @@ void graph_heap_close(struct page_heap *heap);
 
 /* --- graph_make.c --- */
 
-/* A graph by name: rmat, mesh, road, or a file *.mtx or *.gr; of a generated one about `edges`
+/* A graph by name: rmat, mesh, road, or a file of reader.c; of a generated one about `edges`
  * edges, each in both directions. False: *why says it. The caller frees it by pr_rows_free. */
 bool graph_make(const char *name, uint64_t edges, struct pr_rows *out, char why[256]);
 

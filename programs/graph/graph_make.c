@@ -112,12 +112,6 @@ static const struct {
 	bool (*make)(struct pr_coordinates *c, uint64_t edges, char why[256]);
 } kinds[] = {{"rmat", rmat_make}, {"mesh", mesh_make}, {"road", road_make}};
 
-static bool ends_in(const char *name, const char *end)
-{
-	size_t length = strlen(name), tail = strlen(end);
-	return length > tail && strcmp(name + length - tail, end) == 0;
-}
-
 static bool coordinates_make(const char *name, uint64_t edges, struct pr_coordinates *c,
 			     char why[256])
 {
@@ -125,11 +119,10 @@ static bool coordinates_make(const char *name, uint64_t edges, struct pr_coordin
 	for (unsigned i = 0; i < sizeof kinds / sizeof *kinds; i++)
 		if (strcmp(name, kinds[i].name) == 0)
 			return kinds[i].make(c, edges, why);
-	if (ends_in(name, ".mtx"))
-		return pr_coordinates_market(name, c, why);
-	if (ends_in(name, ".gr"))
-		return pr_coordinates_dimacs(name, c, why);
-	snprintf(why, 256, "%.180s: no such graph: rmat, mesh, road, *.mtx and *.gr are possible",
+	if (pr_reader_knows(name))
+		return pr_reader_read(name, c, why);
+	snprintf(why, 256,
+		 "%.160s: no such graph: rmat, mesh, road, *.mtx, *.gr and *.graph are possible",
 		 name);
 	return false;
 }

@@ -19,7 +19,7 @@ static struct options asked;
 
 static const struct pr_option options[] = {
 	{"matrix", 'a', PR_TEXT, "NAME", "pwtk", &asked.matrix, 0, 0, NULL,
-	 "a matrix of the names below, or a file NAME.mtx"},
+	 "a matrix of the names below, or a file *.mtx, *.gr or *.graph"},
 	{"share", 0, PR_NUMBER, "PERCENT", "100", &asked.percent, 1, 100, NULL,
 	 "of the rows of a matrix that is no file"},
 	{"way", 'w', PR_NAMES, "LIST", "upper,precise,dynamic,persistent,malloc", &asked.way, 0,

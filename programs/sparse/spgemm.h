@@ -94,7 +94,7 @@ cudaError_t sp_kernel_finish(struct sp_work *work, uint32_t warps);
 
 /* --- spgemm_matrix.c --- */
 
-/* A matrix by name: one of the table, skew, or a file of MatrixMarket (*.mtx). `share`: of its
+/* A matrix by name: one of the table, skew, or a file of reader.c. `share`: of its
  * rows, 0 to 1. False: *why says it. The caller frees it by sp_matrix_free. */
 bool sp_matrix_make(const char *name, double share, struct sp_matrix *out, char why[256]);
 void sp_matrix_free(struct sp_matrix *m);

@@ -171,7 +171,7 @@ static bool file_make(const char *name, struct sp_matrix *m, char why[256])
 {
 	struct pr_coordinates file;
 	struct pr_rows rows;
-	if (!pr_coordinates_market(name, &file, why))
+	if (!pr_reader_read(name, &file, why))
 		return false;
 	bool made = pr_rows_make(&file, &rows, why);
 	pr_coordinates_free(&file);
@@ -194,11 +194,10 @@ static bool file_make(const char *name, struct sp_matrix *m, char why[256])
 
 bool sp_matrix_make(const char *name, double share, struct sp_matrix *out, char why[256])
 {
-	size_t length = strlen(name);
 	for (unsigned i = 0; i < KINDS; i++)
 		if (strcmp(name, kinds[i].name) == 0)
 			return kind_make(&kinds[i], share, out, why);
-	if (length > 4 && strcmp(name + length - 4, ".mtx") == 0)
+	if (pr_reader_knows(name))
 		return file_make(name, out, why);
 	snprintf(why, 256, "%.200s: no such matrix; --help names them", name);
 	return false;

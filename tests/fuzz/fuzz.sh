@@ -12,11 +12,13 @@ flags="-std=gnu11 -D_GNU_SOURCE -g -O1 -include config.h -I$top/src -I$top -I. $
 
 # The sources of a harness beside itself, and those reported.
 sources_of() {
+	[ "$1" != reader ] || { reported_of "$1"; return; }
 	[ "$1" = log ] || { echo "$top"/src/image/*.c; return; }
 	for folder in base knob log driver node context pool copy residency image; do echo "$top/src/$folder"/*.c; done
 	echo "$top"/tools/*.c "$top"/tools/*/*.c tools/report/page.S -Dmain=gm_tool_main
 }
 reported_of() {
+	[ "$1" != reader ] || { echo "$top/programs/common/reader.c" "$top/programs/common/coordinates.c"; return; }
 	[ "$1" = log ] || { echo "$top"/src/image/*.c; return; }
 	for file in src/log/load src/log/read src/log/things src/log/check tools/log/alive tools/log/blocks tools/log/moment \
 		tools/log/oom tools/log/cache tools/log/owners tools/stack/frames tools/stack/lines tools/stack/fold \

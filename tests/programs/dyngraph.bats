@@ -149,15 +149,18 @@ POLICIES=bump,granule,kma,ouro-s-p,ouro-s-c,ouro-va-p,ouro-va-c,ouro-vl-p,ouro-v
 	[ "$(values triangles out | sort -u)" -eq 1800 ]
 }
 
-@test "files of MatrixMarket and DIMACS are read; both have the same graph" {
+@test "files of MatrixMarket and of both DIMACS challenges are read; all have the same graph" {
 	printf '%s\n' '%%MatrixMarket matrix coordinate pattern symmetric' '% a comment' '4 4 5' '2 1' '3 1' '3 2' '4 3' '4 2' >two.mtx
 	printf '%s\n' 'c a comment' 'p sp 4 10' 'a 1 2 9' 'a 2 1 9' 'c' 'a 1 3 1' 'a 3 1 1' 'a 2 3 5' 'a 3 2 5' 'a 3 4 5' 'a 4 3 5' \
 		'a 2 4 7' 'a 4 2 7' >two.gr
+	printf '%s\n' '% a comment' '4 5 1' '2 9 3 1' '1 9 3 5 4 7' '1 1 2 5 4 5' '2 7 3 5' >two.graph
 	"$PROGRAM" -g two.mtx -b 1 -w faim -p uniform --delete=random --verify --untimed >market
 	"$PROGRAM" -g two.gr -b 1 -w faim -p uniform --delete=random --verify --untimed >dimacs
 	grep -q ' vertices=4 edges=10 ' market
 	grep -q ' verified=yes$' market
 	diff <(sed 's/two.mtx/two.gr/' market) dimacs
+	"$PROGRAM" -g two.graph -b 1 -w faim -p uniform --delete=random --verify --untimed >tenth
+	diff <(sed 's/two.mtx/two.graph/' market) tenth
 }
 
 @test "preloaded it prints the same, every allocation is the pool's, and no memory is left" {
@@ -222,7 +225,7 @@ POLICIES=bump,granule,kma,ouro-s-p,ouro-s-c,ouro-va-p,ouro-va-c,ouro-vl-p,ouro-v
 	printf '%s\n' 'p sp 3 1' 'a 4 1 1' >outside.gr
 	printf '%s\n' 'p sp 1 1' 'a 1 1 1' >one.gr
 	refuses 18 <<-'END'
-		--graph=star|--graph=star: no such graph: rmat, mesh, road, *.mtx and *.gr are possible
+		--graph=star|--graph=star: no such graph: rmat, mesh, road, *.mtx, *.gr and *.graph are possible
 		--graph=none.mtx|--graph=none.mtx: No such file or directory
 		--graph=text.gr|--graph=text.gr: line 1: not a graph of DIMACS
 		--graph=short.gr|--graph=short.gr: line 3: it ends before its last entry
