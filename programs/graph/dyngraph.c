@@ -15,8 +15,8 @@ enum { REINIT_NONE, REINIT_MOVE, REINIT_COMPACT, REINITS };
 
 struct options {
 	const char *graph;
-	struct pr_list way, batch, pattern, update, worker, deletes, reinit;
-	uint64_t edges, rounds, range, vertices, iterations, room, heap;
+	struct pr_list way, batch, pattern, update, vertices, worker, deletes, reinit;
+	uint64_t edges, rounds, range, iterations, room, heap;
 	bool plain;
 };
 
@@ -61,7 +61,7 @@ static const struct pr_option options[] = {
 	 "same: those inserted; random: others"},
 	{"rounds", 0, PR_NUMBER, "N", "1", &asked.rounds, 1, 1000000, NULL,
 	 "of an insertion and a deletion"},
-	{"vertices", 0, PR_NUMBER, "N", "0", &asked.vertices, 0, 1u << 28, NULL,
+	{"vertices", 0, PR_NUMBERS, "LIST", "0", &asked.vertices, 0, 1u << 28, NULL,
 	 "of a round, inserted, and others deleted, behind its edges"},
 	{"reinit", 0, PR_NAMES, "LIST", "none", &asked.reinit, 0, NAMES(reinit_names),
 	 "behind each round: move, into a block of 105%; compact; none"},
@@ -85,7 +85,7 @@ struct run {
 	const struct pr_rows *rows;
 	enum graph_way way;
 	enum graph_update update;
-	uint32_t worker, batch, pattern;
+	uint32_t worker, batch, pattern, vertices;
 	struct graph_names *names; /* NULL: vertices stay */
 };
 
@@ -205,7 +205,7 @@ static void batch_make(const struct run *r, struct graph_edge *edge, uint32_t ro
 static void vertices_run(struct graph_session *s, struct graph_model *m, const struct run *r,
 			 uint32_t round, struct result *out)
 {
-	uint32_t count = (uint32_t)asked.vertices, changed, wanted;
+	uint32_t count = r->vertices, changed, wanted;
 	uint32_t *batch = pr_host_take(count, sizeof *batch);
 	uint32_t *vertex = pr_host_take(count, sizeof *vertex);
 	uint32_t *expected = pr_host_take(count, sizeof *expected);
@@ -314,8 +314,8 @@ static void times_print(const struct run *r, const struct result *out)
 		printf(" vertex_insert_ms=%.6g vertex_delete_ms=%.6g vertex_insert_mvps=%.4g "
 		       "vertex_delete_mvps=%.4g",
 		       out->vertex_insert_ms / rounds, out->vertex_delete_ms / rounds,
-		       (double)asked.vertices / 1e3 * rounds / out->vertex_insert_ms,
-		       (double)asked.vertices / 1e3 * rounds / out->vertex_delete_ms);
+		       r->vertices / 1e3 * rounds / out->vertex_insert_ms,
+		       r->vertices / 1e3 * rounds / out->vertex_delete_ms);
 	if (reinits(r, REINIT_MOVE))
 		printf(" move_ms=%.6g", moved / rounds);
 	if (reinits(r, REINIT_COMPACT))
@@ -334,9 +334,10 @@ static void report(const struct run *r, const struct result *out)
 	if (!asked.plain)
 		printf(" ranks=%016" PRIx64 " triangles=%" PRIu64, out->ranks, out->triangles);
 	if (r->names)
-		printf(" vertices_inserted=%" PRIu64 " vertices_deleted=%" PRIu64
+		printf(" names=%u vertices_inserted=%" PRIu64 " vertices_deleted=%" PRIu64
 		       " vertices_taken=%u",
-		       out->vertices_inserted, out->vertices_deleted, r->names->vertices);
+		       r->vertices, out->vertices_inserted, out->vertices_deleted,
+		       r->names->vertices);
 	printf(" built_bytes=%" PRIu64 " final_bytes=%" PRIu64, out->built_bytes, out->final_bytes);
 	if (reinits(r, REINIT_COMPACT))
 		printf(" compact_bytes=%" PRIu64, out->compact_bytes);
@@ -353,7 +354,7 @@ static void report(const struct run *r, const struct result *out)
 /* Vertices that all rounds insert, at most. */
 static uint32_t more_of(void)
 {
-	uint64_t more = asked.vertices * asked.rounds;
+	uint64_t more = pr_list_most(&asked.vertices) * asked.rounds;
 	return (uint32_t)(more < 1u << 30 ? more : 1u << 30);
 }
 
@@ -383,27 +384,37 @@ static enum graph_update update_of(uint64_t named, enum graph_way way)
 	return (enum graph_update)(named - 1);
 }
 
+/* Of all combinations of values, the one of that number. */
+static struct run run_of(const struct pr_rows *rows, const struct graph_plan *plan, unsigned i)
+{
+	struct run r = {.rows = rows, .way = plan->way, .worker = plan->worker};
+	r.vertices = (uint32_t)asked.vertices.value[i % asked.vertices.count];
+	i /= asked.vertices.count;
+	r.update = update_of(asked.update.value[i % asked.update.count], r.way);
+	i /= asked.update.count;
+	r.pattern = (uint32_t)asked.pattern.value[i % asked.pattern.count];
+	r.batch = (uint32_t)asked.batch.value[i / asked.pattern.count];
+	return r;
+}
+
 /* How many results were wrong. */
 static unsigned way_run(const struct pr_rows *rows, enum graph_way way)
 {
 	struct graph_plan plan = {way,
 				  worker_of(rows),
 				  (uint32_t)pr_list_most(&asked.batch),
-				  (uint32_t)asked.vertices,
+				  (uint32_t)pr_list_most(&asked.vertices),
 				  more_of(),
 				  room_of(rows, way)};
 	struct graph_session *s = graph_open(rows, &plan);
-	unsigned wrong = 0, patterns = asked.pattern.count, updates = asked.update.count;
-	for (unsigned i = 0; i < asked.batch.count * patterns * updates; i++)
+	unsigned wrong = 0, runs = asked.batch.count * asked.pattern.count * asked.update.count *
+				   asked.vertices.count;
+	for (unsigned i = 0; i < runs; i++)
 		for (uint64_t n = 0; n < pr_asked.repeat; n++) {
-			struct run r = {.rows = rows, .way = way};
+			struct run r = run_of(rows, &plan, i);
 			struct graph_names names;
 			struct result result;
-			r.worker = plan.worker;
-			r.batch = (uint32_t)asked.batch.value[i / updates / patterns];
-			r.pattern = (uint32_t)asked.pattern.value[i / updates % patterns];
-			r.update = update_of(asked.update.value[i % updates], way);
-			r.names = asked.vertices ? &names : NULL;
+			r.names = r.vertices ? &names : NULL;
 			graph_names_open(&names, rows->rows, rows->rows + plan.more);
 			run(s, &r, &result);
 			report(&r, &result);
@@ -431,9 +442,9 @@ static unsigned ways_run(void)
 		pr_fail(2, "--graph=%s", why);
 	if (rows.rows < 2)
 		pr_fail(2, "--graph=%.200s: it has one vertex", asked.graph);
-	if (asked.vertices > rows.rows / 4)
+	if (pr_list_most(&asked.vertices) > rows.rows / 4)
 		pr_fail(2, "--vertices=%" PRIu64 ": more than a quarter of the graph's %u",
-			asked.vertices, rows.rows);
+			pr_list_most(&asked.vertices), rows.rows);
 	heap_set(&rows);
 	for (unsigned i = 0; i < asked.way.count; i++)
 		wrong += way_run(&rows, (enum graph_way)asked.way.value[i]);

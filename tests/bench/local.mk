@@ -6,7 +6,7 @@
 include %D%/exec.mk
 include %D%/stacks.mk
 BENCH_C = client copies gate launches pairs replay residency serve
-BENCH_COPIED = copy_suite.py framework_memory.py framework_programs.py framework_worker.py frameworks.py fresh.py fresh_table.py heap.py heap_table.py inkernel.py measure.py pool.py programs.py programs_plot.py programs_table.py record.py report.py residency.py run.sh systems.py tensors.py train.py turns.py
+BENCH_COPIED = copy_suite.py framework_memory.py framework_programs.py framework_worker.py frameworks.py fresh.py fresh_table.py graphs.py graphs_plot.py graphs_table.py heap.py heap_table.py inkernel.py measure.py pool.py programs.py programs_plot.py programs_table.py record.py report.py residency.py run.sh systems.py tensors.py train.py turns.py
 EXTRA_DIST += $(BENCH_COPIED:%=%D%/%) %D%/fresh.cu %D%/growth.cu %D%/peers/build.sh %D%/peers/gallatin.h %D%/peers/ground.h %D%/peers/header.h \
 	%D%/peers/ouroboros.h %D%/peers/peers.txt %D%/peers/plain.h %D%/trace.py %D%/blas.c %D%/kernels.cu %D%/heap.h %D%/heap.cu %D%/inkernel.cu
 # Data of doc/programs.md; programs.bats draws its figures again.
@@ -20,7 +20,7 @@ BENCH_DRAWN = $(addprefix 2026-11-23-H100-ee5f577/,ooc oocmap oocstencil) \
 BENCH_SRC = $(top_srcdir)/tests/bench
 BENCH_CC = $(CC) -std=gnu11 -O2 -D_GNU_SOURCE $(CUDA_CPPFLAGS)
 BENCH_RESULTS = bench-results
-BENCH_SUITES = pool heap fresh inkernel programs copy residency record frameworks
+BENCH_SUITES = pool heap fresh inkernel programs graphs copy residency record frameworks
 TRACE =
 # A folder for the allocators of peers/peers.txt, outside of the project; empty: without these allocators.
 PEERS =
@@ -31,8 +31,8 @@ check_PROGRAMS += %D%/client
 %C%_client_SOURCES = %D%/client.c %D%/client.h %D%/copies.c %D%/gate.c %D%/kernels_sim.c %D%/launches.c %D%/own.h %D%/pairs.c %D%/replay.c %D%/residency.c %D%/serve.c
 %C%_client_LDADD = tests/sim/lib/libcudart.so.13 tests/sim/lib/libcuda.so.1 -lpthread -ldl
 check_DATA += $(BENCH_EXEC)
-dist_check_SCRIPTS += %D%/bench.bats %D%/copy.bats %D%/frameworks.bats %D%/fresh.bats %D%/heap.bats %D%/inkernel.bats %D%/programs.bats %D%/record.bats %D%/residency.bats
-TESTS += %D%/bench.bats %D%/copy.bats %D%/frameworks.bats %D%/fresh.bats %D%/heap.bats %D%/inkernel.bats %D%/programs.bats %D%/record.bats %D%/residency.bats
+dist_check_SCRIPTS += %D%/bench.bats %D%/copy.bats %D%/frameworks.bats %D%/fresh.bats %D%/graphs.bats %D%/heap.bats %D%/inkernel.bats %D%/programs.bats %D%/record.bats %D%/residency.bats
+TESTS += %D%/bench.bats %D%/copy.bats %D%/frameworks.bats %D%/fresh.bats %D%/graphs.bats %D%/heap.bats %D%/inkernel.bats %D%/programs.bats %D%/record.bats %D%/residency.bats
 
 .PHONY: bench bench-bundle
 bench-bundle: all $(BENCH_EXEC)

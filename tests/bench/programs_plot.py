@@ -20,7 +20,7 @@ from collections import namedtuple
 WIDTH, HEIGHT, LEFT, BOTTOM, RIGHT, TOP = 680, 420, 60, 40, 190, 20
 LABELS, LINE = 250, 16  # for dots: width of the labels, height of a line
 COLOURS = ("#4e79a7", "#f28e2b", "#e15759", "#76b7b2", "#59a14f", "#b07aa1", "#9c755f", "#333333")
-RESULTS = re.compile(r"(_ms|_meps|_bytes|_share|_warps|gbs|gflops|checksum|pages|tas|was|objects|allocated|found|inserted|deleted|left)$")
+RESULTS = re.compile(r"(_ms|_meps|_mvps|_bytes|_share|_warps|gbs|gflops|checksum|pages|tas|was|objects|allocated|found|inserted|deleted|left|taken)$")
 
 # Values of one line: its process's name, native or preloaded, the program, {key: text}.
 Run = namedtuple("Run", "process variant program values")

@@ -3,7 +3,7 @@
 # Run a suite of measurements on this machine's GPU, and report the targets that are met.
 # Usage: run.sh SUITE RESULTS
 # Writes RESULTS/DATE-DEVICE-SUITE.csv, after each part what is known so far. Suites: pool, heap, fresh, inkernel, programs,
-# copy, residency, record, frameworks.
+# graphs, copy, residency, record, frameworks.
 # Environment: BENCH_SECONDS (200), the time to take; BENCH_PRELOAD, the library (libgpumem.so beside this script);
 # GPUMEM_TEST_DATA, a folder with measurements of other allocators (h200_peers_*.csv), to be shown beside those of suite heap.
 # Exit status: 0 all targets met; 1 not all; 2 usage; 77 no GPU.

@@ -59,9 +59,10 @@ POLICIES=bump,granule,kma,ouro-s-p,ouro-s-c,ouro-va-p,ouro-va-c,ouro-vl-p,ouro-v
 		--untimed >out
 	[ "$(grep -c ' verified=yes$' out)" -eq 6 ]
 	# A run begins with the vertices of the build.
-	"$PROGRAM" -w $LAYOUTS -g road --edges=2000 -b 100 --rounds=2 --vertices=100 -p uniform --repeat=2 >out
-	[ "$(sed 's/ total_ms=.*//' out | sort -u | wc -l)" -eq 3 ]
-	[ "$(grep -cE ' vertex_insert_mvps=[0-9.e+-]+ vertex_delete_mvps=[0-9.e+-]+' out)" -eq 6 ]
+	"$PROGRAM" -w $LAYOUTS -g road --edges=2000 -b 100 --rounds=2 --vertices=0,100,50 -p uniform --repeat=2 >out
+	[ "$(sed 's/ total_ms=.*//' out | sort -u | wc -l)" -eq 9 ]
+	[ "$(values names out | sort -u | paste -sd' ')" = '100 50' ]
+	[ "$(grep -cE ' vertex_insert_mvps=[0-9.e+-]+ vertex_delete_mvps=[0-9.e+-]+' out)" -eq 12 ]
 }
 
 @test "edges of few vertices: long runs, long adjacencies, all of which are deleted again" {
