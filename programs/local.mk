@@ -32,8 +32,8 @@ SMALL_BUILT = walk:walk_kernels:pagesteps:pagesteps nodes:nodes_kernels:smallnod
 	octree:octree_kernels:barneshut:barneshut,octree_cpu:-fmad=false \
 	list:list_kernels:arraylist:arraylist objects:objects_kernels:expressions:expressions:-Xptxas=-suppress-stack-size-warning \
 	arrays:arrays_kernels:hostarrays:hostarrays,arrays_cpu:-fmad=false
-GRAPH_C = dyngraph graph_make graph_model graph_names graph_run graph_vertices
-graph_sources = %D%/graph/dyngraph.c %D%/graph/graph_make.c %D%/graph/graph_model.c %D%/graph/graph_names.c %D%/graph/graph_run.c %D%/graph/graph_vertices.c %D%/graph/dyngraph.h \
+GRAPH_C = dyngraph graph_make graph_model graph_names graph_run graph_update graph_vertices
+graph_sources = %D%/graph/dyngraph.c %D%/graph/graph_make.c %D%/graph/graph_model.c %D%/graph/graph_names.c %D%/graph/graph_run.c %D%/graph/graph_update.c %D%/graph/graph_vertices.c %D%/graph/dyngraph.h \
 	%D%/graph/graph_team.h %D%/graph/graph_pages.h %D%/graph/graph_aim.h %D%/graph/graph_faim.h %D%/graph/graph_ouro.h %D%/graph/graph_sorted.h %D%/graph/graph_lane.h %D%/graph/graph_vertices.h %D%/graph/graph_session.h \
 	%D%/graph/ways.def %D%/common/page_heap.h $(coordinates_sources) $(common_sources)
 EXTRA_DIST += %D%/graph/graph_kernels.cu

@@ -402,6 +402,7 @@ static unsigned way_run(const struct pr_rows *rows, enum graph_way way)
 {
 	struct graph_plan plan = {way,
 				  worker_of(rows),
+				  asked.worker.value[0] == 0,
 				  (uint32_t)pr_list_most(&asked.batch),
 				  (uint32_t)pr_list_most(&asked.vertices),
 				  more_of(),

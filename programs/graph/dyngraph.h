@@ -251,6 +251,7 @@ struct graph_session;
 struct graph_plan {
 	enum graph_way way;
 	uint32_t worker; /* 1 or 32 */
+	bool adapts;	 /* a batch with long runs has warps */
 	uint32_t batch;	 /* most edges of an update */
 	uint32_t names;	 /* most vertices of one; 0: vertices stay */
 	uint32_t more;	 /* vertices that there is room for, besides those of the build */

@@ -113,8 +113,8 @@ GM_DEVICE void team_query(struct graph_work *w, enum graph_layout l, struct grap
 			  uint32_t item)
 {
 	struct graph_edge edge = w->edge[item];
-	bool found = false;
-	for (struct graph_span s = span_first(w, l, edge.from); s.edge && !found;
+	bool found = l == GRAPH_OURO && ouro_has(w, edge.from, edge.to, t);
+	for (struct graph_span s = span_first(w, l, edge.from); l != GRAPH_OURO && s.edge && !found;
 	     s = span_next(w, l, s)) {
 		for (uint32_t i = t.rank; i < s.count && !found; i += t.size)
 			found = s.edge[i] == edge.to;
@@ -359,6 +359,8 @@ GM_DEVICE void lane_change(struct graph_work *w, enum graph_layout l, struct gra
 	} else if (k == GRAPH_FORGET) {
 		vertex_forget(w, l, item, t);
 	} else {
+		if (!edge && item >= w->runs)
+			return; /* the host did not know how many there are */
 		if (!edge)
 			run = w->run[item];
 		team_update(w, l, t, run, k);

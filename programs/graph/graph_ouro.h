@@ -63,6 +63,67 @@ GM_DEVICE void ouro_free(struct graph_work *w, uint32_t v)
 		  0 - *vertex_at(w, GRAPH_OURO, v, VERTEX_CAPACITY) * (uint64_t)sizeof(uint32_t));
 }
 
+/* --- edges four at a time: blocks are of 16 bytes, so that the last four are in the block, too ---
+ */
+
+struct ouro_quad {
+	uint32_t to[4];
+} __attribute__((aligned(16)));
+
+GM_DEVICE struct ouro_quad *ouro_quads(const struct graph_work *w, uint32_t v)
+{
+	return (struct ouro_quad *)(uintptr_t)*vertex_address(w, v);
+}
+
+/* Of places from `at` on; behind `n` it has edges to GRAPH_NONE. */
+GM_DEVICE struct ouro_quad quad_load(const struct ouro_quad *quad, uint32_t at, uint32_t n)
+{
+	struct ouro_quad q = {{GRAPH_NONE, GRAPH_NONE, GRAPH_NONE, GRAPH_NONE}};
+	if (at >= n)
+		return q;
+	q = quad[at / 4];
+	for (uint32_t k = 1; k < 4; k++)
+		q.to[k] = at + k < n ? q.to[k] : GRAPH_NONE;
+	return q;
+}
+
+/* Mark what the vertex has in the run, of its places from `from` to below `n`. Two loads of a lane
+ * are in flight, or an adjacency of thousands of edges would take as many latencies. */
+GM_DEVICE void ouro_drop(const struct graph_work *w, uint32_t v, struct graph_edge *run,
+			 uint32_t count, uint32_t from, uint32_t n, struct graph_team t)
+{
+	const struct ouro_quad *quad = ouro_quads(w, v);
+	uint32_t least = run[0].to, most = run[count - 1].to;
+	for (uint32_t at = from + 4 * t.rank; at < n; at += 8 * t.size) {
+		struct ouro_quad a = quad_load(quad, at, n);
+		struct ouro_quad b = quad_load(quad, at + 4 * t.size, n);
+		for (uint32_t k = 0; k < 8; k++) {
+			uint32_t to = k < 4 ? a.to[k] : b.to[k - 4];
+			if (to >= least && to <= most)
+				run_drop(run, count, to);
+		}
+	}
+}
+
+/* For all lanes of the worker. */
+GM_DEVICE bool ouro_has(const struct graph_work *w, uint32_t v, uint32_t to, struct graph_team t)
+{
+	const struct ouro_quad *quad = ouro_quads(w, v);
+	uint32_t n = *vertex_at(w, GRAPH_OURO, v, VERTEX_NEIGHBORS);
+	bool found = false;
+	for (uint32_t from = 0; from < n && !found; from += 8 * t.size) {
+		uint32_t at = from + 4 * t.rank;
+		struct ouro_quad a = quad_load(quad, at, n);
+		struct ouro_quad b = quad_load(quad, at + 4 * t.size, n);
+		for (uint32_t k = 0; k < 4; k++)
+			found |= a.to[k] == to || b.to[k] == to;
+		found = team_ballot(t, found) != 0;
+	}
+	return found;
+}
+
+/* --- changes --- */
+
 /* The first `n` edges into a block of `capacity`, 0: none. False: there is no memory, and nothing
  * has changed. */
 GM_DEVICE bool ouro_move(struct graph_work *w, uint32_t v, uint32_t n, uint32_t capacity,
@@ -70,15 +131,20 @@ GM_DEVICE bool ouro_move(struct graph_work *w, uint32_t v, uint32_t n, uint32_t 
 {
 	uint64_t *address = vertex_address(w, v), block = 0;
 	uint32_t *length = vertex_at(w, GRAPH_OURO, v, VERTEX_CAPACITY), before = *length;
-	const uint32_t *old = (const uint32_t *)(uintptr_t)*address;
+	const struct ouro_quad *old = ouro_quads(w, v);
 	if (t.rank == 0 && capacity)
 		block = (uint64_t)(uintptr_t)ouro_take(w, capacity * sizeof(uint32_t));
 	block = team_first64(t, block);
 	if (capacity && !block)
 		return false;
-	uint32_t *edge = (uint32_t *)(uintptr_t)block;
-	for (uint32_t i = t.rank; i < n; i += t.size)
-		edge[i] = old[i];
+	struct ouro_quad *quad = (struct ouro_quad *)(uintptr_t)block;
+	for (uint32_t i = 4 * t.rank; i < n; i += 8 * t.size) {
+		uint32_t next = i + 4 * t.size;
+		struct ouro_quad a = quad_load(old, i, n), b = quad_load(old, next, n);
+		quad[i / 4] = a;
+		if (next < n)
+			quad[next / 4] = b;
+	}
 	team_sync(t);
 	if (t.rank == 0) {
 		if (old)
@@ -95,7 +161,7 @@ GM_DEVICE void ouro_insert(struct graph_work *w, uint32_t v, struct graph_edge *
 			   struct graph_team t)
 {
 	uint32_t n = *vertex_at(w, GRAPH_OURO, v, VERTEX_NEIGHBORS);
-	spans_drop(w, GRAPH_OURO, v, run, count, t);
+	ouro_drop(w, v, run, count, 0, n, t);
 	count = run_pack(run, count, t);
 	uint32_t capacity = ouro_capacity(n + count);
 	if (capacity != *vertex_at(w, GRAPH_OURO, v, VERTEX_CAPACITY) &&
@@ -114,22 +180,43 @@ GM_DEVICE void ouro_insert(struct graph_work *w, uint32_t v, struct graph_edge *
 	}
 }
 
+/* The edges that stay, to the front, in their order. Returns how many. The next ones are loaded
+ * before these are stored, which lie in front of them. */
+GM_DEVICE uint32_t ouro_pack(const struct graph_work *w, uint32_t v, uint32_t n,
+			     const struct graph_edge *run, uint32_t count, struct graph_team t)
+{
+	struct ouro_quad *quad = ouro_quads(w, v), next = quad_load(quad, 4 * t.rank, n);
+	uint32_t *edge = (uint32_t *)quad, kept = 0;
+	uint32_t least = run ? run[0].to : 0, most = run ? run[count - 1].to : GRAPH_NONE;
+	for (uint32_t from = 0; from < n; from += 4 * t.size) {
+		uint32_t at = from + 4 * t.rank, place = kept;
+		struct ouro_quad now = next;
+		next = quad_load(quad, at + 4 * t.size, n);
+		for (uint32_t k = 0; k < 4; k++) {
+			uint32_t to = now.to[k];
+			if (to >= least && to <= most && to != GRAPH_NONE &&
+			    edge_leaves(w, run, count, to))
+				now.to[k] = GRAPH_NONE;
+			uint32_t mask = team_ballot(t, now.to[k] != GRAPH_NONE);
+			place += team_before(t, mask);
+			kept += gm_popc(mask);
+		}
+		team_sync(t);
+		for (uint32_t k = 0; k < 4; k++) {
+			if (now.to[k] != GRAPH_NONE && place != at + k)
+				edge[place] = now.to[k];
+			place += now.to[k] != GRAPH_NONE;
+		}
+	}
+	team_sync(t);
+	return kept;
+}
+
 GM_DEVICE void ouro_delete(struct graph_work *w, uint32_t v, const struct graph_edge *run,
 			   uint32_t count, struct graph_team t)
 {
-	uint32_t *neighbors = vertex_at(w, GRAPH_OURO, v, VERTEX_NEIGHBORS);
-	uint32_t n = *neighbors, kept = 0;
-	uint32_t *edge = (uint32_t *)(uintptr_t)*vertex_address(w, v);
-	for (uint32_t from = 0; from < n; from += t.size) {
-		uint32_t i = from + t.rank, to = i < n ? edge[i] : GRAPH_NONE;
-		bool keep = i < n && !edge_leaves(w, run, count, to);
-		uint32_t mask = team_ballot(t, keep), at = kept + team_before(t, mask);
-		team_sync(t);
-		if (keep && at != i)
-			edge[at] = to;
-		kept += gm_popc(mask);
-	}
-	team_sync(t);
+	uint32_t *neighbors = vertex_at(w, GRAPH_OURO, v, VERTEX_NEIGHBORS), n = *neighbors;
+	uint32_t kept = ouro_pack(w, v, n, run, count, t);
 	if (kept == n)
 		return;
 	/* A block that stays too large, as there is no other memory, is no error. */

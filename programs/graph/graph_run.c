@@ -166,10 +166,16 @@ struct graph_session *graph_open(const struct pr_rows *rows, const struct graph_
 	return s;
 }
 
-void graph_session_launch(struct graph_session *s, enum graph_kernel kernel, uint32_t items)
+void graph_session_launch_by(struct graph_session *s, uint32_t worker, enum graph_kernel kernel,
+			     uint32_t items)
 {
 	if (items)
-		PR_MUST(graph_launch(s->on_device, s->layout, s->plan.worker, kernel, items));
+		PR_MUST(graph_launch(s->on_device, s->layout, worker, kernel, items));
+}
+
+void graph_session_launch(struct graph_session *s, enum graph_kernel kernel, uint32_t items)
+{
+	graph_session_launch_by(s, s->plan.worker, kernel, items);
 }
 
 static void adjacencies_free(struct graph_session *s)
@@ -221,7 +227,7 @@ static uint64_t edges_now(struct graph_session *s)
 	return s->first + sum.inserted - sum.deleted;
 }
 
-/* --- build and updates --- */
+/* --- build --- */
 
 /* Of the rows that kernels have. */
 static void adjacencies_make(struct graph_session *s)
@@ -269,69 +275,6 @@ double graph_build(struct graph_session *s)
 	adjacencies_make(s);
 	double ms = pr_now_ms() - begin;
 	graph_session_read(s, &now, &sum);
-	return ms;
-}
-
-static const enum graph_kernel update_kernels[GRAPH_UPDATES][2] = {
-	[GRAPH_EDGES] = {GRAPH_DELETE_EDGE, GRAPH_INSERT_EDGE},
-	[GRAPH_VERTICES] = {GRAPH_DELETE_RUN, GRAPH_INSERT_RUN},
-	[GRAPH_SORTED] = {GRAPH_DELETE_SORTED, GRAPH_INSERT_SORTED}};
-
-/* The batch in order, and a worker a vertex. */
-static void update_vertices(struct graph_session *s, uint32_t count, enum graph_kernel kernel)
-{
-	uint32_t runs = 0;
-	unsigned bits = 0;
-	while (bits < 32 && s->work.vertices >> bits)
-		bits++;
-	PR_MUST(graph_sort(s->batch, s->sorted, count, bits, s->scratch, s->scratch_bytes));
-	graph_session_launch(s, GRAPH_FIND_RUNS, count);
-	PR_MUST(cudaMemcpy(&runs, &s->on_device->runs, sizeof runs, cudaMemcpyDeviceToHost));
-	graph_session_launch(s, kernel, runs);
-}
-
-static void update_edges(struct graph_session *s, uint32_t count, enum graph_kernel kernel)
-{
-	PR_MUST(cudaMemcpyAsync(s->sorted, s->batch, count * sizeof *s->batch,
-				cudaMemcpyDeviceToDevice, NULL));
-	graph_session_launch(s, kernel, count);
-}
-
-double graph_update(struct graph_session *s, const struct graph_edge *batch, uint32_t count,
-		    enum graph_update how, bool insert, uint64_t *changed)
-{
-	struct graph_work w;
-	struct graph_sums before, after;
-	graph_session_read(s, &w, &before);
-	WORK_SET(s, edge, s->sorted);
-	WORK_SET(s, edges, count);
-	WORK_SET(s, runs, 0);
-	WORK_SET(s, in_order, how == GRAPH_SORTED);
-	PR_MUST(cudaMemcpy(s->batch, batch, count * sizeof *batch, cudaMemcpyHostToDevice));
-	double begin = pr_now_ms();
-	(how == GRAPH_EDGES ? update_edges : update_vertices)(s, count,
-							      update_kernels[how][insert]);
-	PR_MUST(cudaDeviceSynchronize());
-	double ms = pr_now_ms() - begin;
-	graph_session_read(s, &w, &after);
-	*changed = insert ? after.inserted - before.inserted : after.deleted - before.deleted;
-	return ms;
-}
-
-double graph_query(struct graph_session *s, const struct graph_edge *batch, uint32_t count,
-		   uint64_t *found)
-{
-	struct graph_work w;
-	struct graph_sums before, after;
-	graph_session_read(s, &w, &before);
-	WORK_SET(s, edge, s->batch);
-	PR_MUST(cudaMemcpy(s->batch, batch, count * sizeof *batch, cudaMemcpyHostToDevice));
-	double begin = pr_now_ms();
-	graph_session_launch(s, GRAPH_QUERY, count);
-	PR_MUST(cudaDeviceSynchronize());
-	double ms = pr_now_ms() - begin;
-	graph_session_read(s, &w, &after);
-	*found = after.found - before.found;
 	return ms;
 }
 

@@ -33,6 +33,9 @@ struct graph_session {
 				   cudaMemcpyHostToDevice));                        \
 	} while (0)
 
+/* By a worker of 1 or 32 lanes; else by the plan's. */
+void graph_session_launch_by(struct graph_session *s, uint32_t worker, enum graph_kernel kernel,
+			     uint32_t items);
 void graph_session_launch(struct graph_session *s, enum graph_kernel kernel, uint32_t items);
 /* What kernels have, and its sums. Ends the process if an edge had no memory. */
 void graph_session_read(struct graph_session *s, struct graph_work *out, struct graph_sums *sum);

@@ -96,7 +96,11 @@ GM_DEVICE void sorted_insert(struct graph_work *w, enum graph_layout l, uint32_t
 			     struct graph_edge *run, uint32_t count, struct graph_team t)
 {
 	uint32_t *neighbors = vertex_at(w, l, v, VERTEX_NEIGHBORS), n = *neighbors;
-	uint32_t last = spans_drop(w, l, v, run, count, t);
+	uint32_t last = GRAPH_NONE;
+	if (l == GRAPH_OURO)
+		ouro_drop(w, v, run, count, 0, n, t);
+	else
+		last = spans_drop(w, l, v, run, count, t);
 	count = run_pack(run, count, t);
 	if (!count)
 		return;

@@ -83,6 +83,14 @@ POLICIES=bump,granule,kma,ouro-s-p,ouro-s-c,ouro-va-p,ouro-va-c,ouro-vl-p,ouro-v
 	[ "$(values final_bytes out | sed -n 7p)" -le "$(values built_bytes out | sed -n 7p)" ]
 }
 
+@test "a large batch of long runs is warps' work, and gives the same result as that of threads" {
+	"$PROGRAM" -w faim,malloc -g road --edges=2500 -b 17k -p focused --range=20 --verify --untimed --update=vertices,sorted --plain >out
+	[ "$(grep -c ' worker=thread .* verified=yes$' out)" -eq 4 ]
+	"$PROGRAM" -w faim,malloc -g road --edges=2500 -b 17k -p focused --range=20 --worker=thread --untimed --update=vertices,sorted \
+		--plain >threads
+	diff <(sed 's/ verified=yes//' out) threads
+}
+
 @test "reinitialisation: the footprint is that of a new build; moved blocks keep free pages; times are printed" {
 	"$PROGRAM" -w $LAYOUTS -g road --edges=2500 -b 3000 -p focused --range=4 --verify --reinit=move,compact --rounds=2 >out
 	[ "$(grep -c ' verified=yes ' out)" -eq 3 ]
