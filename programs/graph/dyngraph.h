@@ -60,7 +60,16 @@ struct graph_queue {
 };
 
 struct graph_run {
-	uint32_t first, count; /* places in `edge`, of one vertex */
+	uint32_t first, count; /* places in `edge` */
+	uint32_t vertex;
+	uint32_t checked; /* by GRAPH_DROP */
+};
+
+/* A long adjacency of ouro is checked for duplicates in pieces, by many warps. */
+#define GRAPH_PIECE_EDGES 1024
+struct graph_piece {
+	uint32_t vertex, run; /* GRAPH_NONE: of none */
+	uint32_t first;
 };
 
 /* Since the graph was opened, modulo 2^64; warps that are neighbours add to different ones. */
@@ -107,6 +116,8 @@ struct graph_work {
 	struct graph_edge *edge;
 	struct graph_run *run;
 	uint32_t edges, runs;
+	struct graph_piece *piece;
+	uint32_t pieces, piece_most; /* there may be more than have room, which are not listed */
 	uint32_t *displaced; /* as many as `edge` has: ends of edges, while a run is merged */
 	uint32_t in_order;   /* adjacencies are: GRAPH_CHECK */
 	struct graph_part *part;
@@ -122,6 +133,7 @@ enum graph_kernel {
 	GRAPH_COUNT_PAGES, /* count: pages that the vertex' edges need; by one lane */
 	GRAPH_BUILD,	   /* from start and column; aim, faim: offset is its first page */
 	GRAPH_FIND_RUNS,   /* an edge of the sorted batch; by one lane */
+	GRAPH_DROP,	   /* item, item + workers ... of the pieces; marks duplicates; by a warp */
 	GRAPH_INSERT_RUN,  /* a run */
 	GRAPH_DELETE_RUN,
 	GRAPH_INSERT_EDGE, /* an edge of the batch */
@@ -157,6 +169,18 @@ enum graph_kernel {
 	GRAPH_CHECK_NAMES, /* broken: it is free and not in the queue, or the reverse */
 	GRAPH_KERNELS
 };
+
+/* Of GRAPH_DROP. */
+#ifdef __CUDACC__
+static __host__ __device__ inline
+#else
+static inline
+#endif
+	uint32_t
+	graph_droppers(uint32_t piece_most)
+{
+	return piece_most < 4096 ? piece_most : 4096;
+}
 
 /* --- graph_kernels.cu: each enqueues on the default stream --- */
 

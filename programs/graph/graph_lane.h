@@ -7,18 +7,6 @@
 
 /* --- the interface: the worker has the vertex for itself --- */
 
-/* The edges of the run that the graph has not; the run is changed. */
-GM_DEVICE void vertex_insert(struct graph_work *w, enum graph_layout l, uint32_t v,
-			     struct graph_edge *run, uint32_t count, struct graph_team t)
-{
-	if (l == GRAPH_AIM)
-		aim_insert(w, v, run, count, t);
-	else if (l == GRAPH_FAIM)
-		faim_insert(w, v, run, count, t);
-	else
-		ouro_insert(w, v, run, count, t);
-}
-
 GM_DEVICE void vertex_delete(struct graph_work *w, enum graph_layout l, uint32_t v,
 			     const struct graph_edge *run, uint32_t count, struct graph_team t)
 {
@@ -30,21 +18,28 @@ GM_DEVICE void vertex_delete(struct graph_work *w, enum graph_layout l, uint32_t
 		ouro_delete(w, v, run, count, t);
 }
 
-/* A change by a run of edges, of one that inserts or deletes. */
-GM_DEVICE void vertex_change(struct graph_work *w, enum graph_layout l, uint32_t v,
-			     struct graph_edge *run, uint32_t count, enum graph_kernel k,
-			     struct graph_team t)
+/* Insertion and deletion of a run; that of an insertion is changed. Edges that the graph has are
+ * not inserted again. */
+GM_DEVICE void vertex_change(struct graph_work *w, enum graph_layout l, struct graph_run run,
+			     enum graph_kernel k, struct graph_team t)
 {
+	struct graph_edge *edge = w->edge + run.first;
+	bool inserts = k == GRAPH_INSERT_RUN || k == GRAPH_INSERT_EDGE;
+	uint32_t v = run.vertex, count = run.count;
 	if (k == GRAPH_INSERT_SORTED && l == GRAPH_OURO)
-		ouro_insert_sorted(w, v, run, count, t);
+		ouro_insert_sorted(w, v, edge, count, run.checked, t);
 	else if (k == GRAPH_INSERT_SORTED)
-		sorted_insert(w, l, v, run, count, t);
+		sorted_insert(w, l, v, edge, count, false, t);
 	else if (k == GRAPH_DELETE_SORTED && l == GRAPH_AIM)
-		aim_delete_sorted(w, v, run, count, t);
-	else if (k == GRAPH_INSERT_RUN || k == GRAPH_INSERT_EDGE)
-		vertex_insert(w, l, v, run, count, t);
+		aim_delete_sorted(w, v, edge, count, t);
+	else if (inserts && l == GRAPH_OURO)
+		ouro_insert(w, v, edge, count, run.checked, t);
+	else if (inserts && l == GRAPH_FAIM)
+		faim_insert(w, v, edge, count, t);
+	else if (inserts)
+		aim_insert(w, v, edge, count, t);
 	else
-		vertex_delete(w, l, v, run, count, t); /* in order in the other layouts */
+		vertex_delete(w, l, v, edge, count, t); /* in order in the other layouts */
 }
 
 GM_DEVICE void vertex_build(struct graph_work *w, enum graph_layout l, uint32_t v,
@@ -62,7 +57,39 @@ GM_DEVICE void vertex_build(struct graph_work *w, enum graph_layout l, uint32_t 
 
 /* --- batches --- */
 
-GM_DEVICE void lane_find_run(struct graph_work *w, uint32_t i)
+/* Pieces of the vertex, if it has many edges. True: all of them are listed. */
+GM_DEVICE bool pieces_list(struct graph_work *w, uint32_t v, uint32_t run)
+{
+	uint32_t n = w->piece_most ? vertex_neighbors(w, GRAPH_OURO, v) : 0;
+	uint32_t pieces = (n + GRAPH_PIECE_EDGES - 1) / GRAPH_PIECE_EDGES;
+	if (n < GRAPH_PIECE_EDGES)
+		return false;
+	uint32_t first = gm_add32(&w->pieces, pieces);
+	bool fits = first + pieces <= w->piece_most;
+	for (uint32_t i = 0; i < pieces && first + i < w->piece_most; i++) {
+		struct graph_piece piece = {v, fits ? run : GRAPH_NONE, i * GRAPH_PIECE_EDGES};
+		w->piece[first + i] = piece;
+	}
+	return fits;
+}
+
+/* All of these are marked before a run is inserted, and its first edge tells no vertex then. */
+GM_DEVICE void team_drop(struct graph_work *w, struct graph_team t, uint32_t item)
+{
+	uint32_t pieces = w->pieces < w->piece_most ? w->pieces : w->piece_most;
+	for (uint32_t i = item; i < pieces; i += graph_droppers(w->piece_most)) {
+		struct graph_piece piece = w->piece[i];
+		if (piece.run == GRAPH_NONE)
+			continue;
+		struct graph_run run = w->run[piece.run];
+		uint32_t n = vertex_neighbors(w, GRAPH_OURO, piece.vertex);
+		uint32_t end =
+			n - piece.first < GRAPH_PIECE_EDGES ? n : piece.first + GRAPH_PIECE_EDGES;
+		ouro_drop(w, piece.vertex, w->edge + run.first, run.count, piece.first, end, t);
+	}
+}
+
+GM_DEVICE void lane_find_run(struct graph_work *w, enum graph_layout l, uint32_t i)
 {
 	uint32_t v = w->edge[i].from, low = i + 1, high = w->edges;
 	if (i && w->edge[i - 1].from == v)
@@ -84,8 +111,8 @@ GM_DEVICE void lane_find_run(struct graph_work *w, uint32_t i)
 	if (gm_lane() == gm_leader(mask))
 		at = gm_add32(&w->runs, gm_popc(mask));
 	at = gm_shfl32(mask, at, gm_leader(mask)) + gm_rank(mask);
-	w->run[at].first = i;
-	w->run[at].count = low - i;
+	struct graph_run run = {i, low - i, v, l == GRAPH_OURO && pieces_list(w, v, at)};
+	w->run[at] = run;
 }
 
 /* Of single edges, other workers may have some of the same vertex; aim deletes without a lock. What
@@ -93,16 +120,16 @@ GM_DEVICE void lane_find_run(struct graph_work *w, uint32_t i)
 GM_DEVICE void team_update(struct graph_work *w, enum graph_layout l, struct graph_team t,
 			   struct graph_run run, enum graph_kernel k)
 {
-	struct graph_edge *edge = w->edge + run.first;
-	uint32_t v = edge->from;
-	team_sync(t); /* before one of the lanes marks the edge */
+	uint32_t v = run.vertex;
+	team_sync(t); /* before one of the lanes marks an edge, and with it the vertex of a run of
+			 one */
 	bool locks = k == GRAPH_INSERT_EDGE || (k == GRAPH_DELETE_EDGE && l != GRAPH_AIM);
 	for (bool done = false; !done;) {
 		if (locks && !vertex_try_lock(w, l, v, t)) {
 			gm_pause(100);
 			continue;
 		}
-		vertex_change(w, l, v, edge, run.count, k, t);
+		vertex_change(w, l, run, k, t);
 		if (locks)
 			vertex_unlock(w, l, v, t);
 		done = true;
@@ -350,7 +377,6 @@ GM_DEVICE void lane_change(struct graph_work *w, enum graph_layout l, struct gra
 			   enum graph_kernel k, uint32_t item)
 {
 	bool edge = k == GRAPH_INSERT_EDGE || k == GRAPH_DELETE_EDGE;
-	struct graph_run run = {item, 1};
 	if (k == GRAPH_BUILD) {
 		vertex_build(w, l, item, t);
 	} else if (k == GRAPH_FREE) {
@@ -359,9 +385,12 @@ GM_DEVICE void lane_change(struct graph_work *w, enum graph_layout l, struct gra
 	} else if (k == GRAPH_FORGET) {
 		vertex_forget(w, l, item, t);
 	} else {
+		struct graph_run run = {item, 1, 0, false};
 		if (!edge && item >= w->runs)
 			return; /* the host did not know how many there are */
-		if (!edge)
+		if (edge)
+			run.vertex = w->edge[item].from;
+		else
 			run = w->run[item];
 		team_update(w, l, t, run, k);
 	}
@@ -375,7 +404,11 @@ GM_DEVICE void lane_read(struct graph_work *w, enum graph_layout l, struct graph
 		w->count[item] = pages_of(w->start[item + 1] - w->start[item]);
 		break;
 	case GRAPH_FIND_RUNS:
-		lane_find_run(w, item);
+		lane_find_run(w, l, item);
+		break;
+	case GRAPH_DROP:
+		if (l == GRAPH_OURO)
+			team_drop(w, t, item);
 		break;
 	case GRAPH_QUERY:
 		team_query(w, l, t, item);

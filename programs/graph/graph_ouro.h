@@ -158,10 +158,11 @@ GM_DEVICE bool ouro_move(struct graph_work *w, uint32_t v, uint32_t n, uint32_t 
 }
 
 GM_DEVICE void ouro_insert(struct graph_work *w, uint32_t v, struct graph_edge *run, uint32_t count,
-			   struct graph_team t)
+			   bool checked, struct graph_team t)
 {
 	uint32_t n = *vertex_at(w, GRAPH_OURO, v, VERTEX_NEIGHBORS);
-	ouro_drop(w, v, run, count, 0, n, t);
+	if (!checked)
+		ouro_drop(w, v, run, count, 0, n, t);
 	count = run_pack(run, count, t);
 	uint32_t capacity = ouro_capacity(n + count);
 	if (capacity != *vertex_at(w, GRAPH_OURO, v, VERTEX_CAPACITY) &&

@@ -134,6 +134,10 @@ static void work_take(struct graph_session *s, const struct pr_rows *rows)
 	w->rank = pr_take(most * sizeof *w->rank);
 	w->next = pr_take(most * sizeof *w->next);
 	w->mapped = pr_take(names * sizeof *w->mapped);
+	/* Twice as many as all edges fill, for the last piece of each vertex. */
+	if (s->layout == GRAPH_OURO && most > GRAPH_PIECE_EDGES)
+		s->pieces = (uint32_t)(2 * (s->first + batch) / GRAPH_PIECE_EDGES + 64);
+	w->piece = pr_take(s->pieces * sizeof *w->piece);
 	w->run = pr_take(batch * sizeof *w->run);
 	w->displaced = pr_take(batch * sizeof *w->displaced);
 	s->batch = pr_take(batch * sizeof *s->batch);
@@ -190,9 +194,9 @@ void graph_close(struct graph_session *s)
 {
 	struct graph_work *w = &s->work;
 	adjacencies_free(s);
-	void *blocks[] = {w->start,  w->column,	 w->count,     w->offset, w->rank,
-			  w->next,   w->run,	 w->displaced, w->mapped, s->batch,
-			  s->sorted, s->scratch, s->on_device, s->block};
+	void *blocks[] = {w->start, w->column, w->count,     w->offset,	   w->rank,
+			  w->next,  w->run,    w->displaced, w->mapped,	   w->piece,
+			  s->batch, s->sorted, s->scratch,   s->on_device, s->block};
 	for (unsigned i = 0; i < sizeof blocks / sizeof *blocks; i++)
 		PR_MUST(cudaFree(blocks[i]));
 	graph_heap_close(s->heap);

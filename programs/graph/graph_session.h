@@ -20,6 +20,7 @@ struct graph_session {
 	uint64_t room;	   /* that `block` was made for */
 	uint64_t first;	   /* edges after the build */
 	uint32_t rows;	   /* vertices of the build */
+	uint32_t pieces;   /* that there is room for; 0: no adjacency can be long */
 	struct graph_edge *batch, *sorted;
 	void *scratch;
 	uint64_t scratch_bytes;

@@ -93,13 +93,14 @@ GM_DEVICE bool vertex_grow(struct graph_work *w, enum graph_layout l, uint32_t v
 }
 
 GM_DEVICE void sorted_insert(struct graph_work *w, enum graph_layout l, uint32_t v,
-			     struct graph_edge *run, uint32_t count, struct graph_team t)
+			     struct graph_edge *run, uint32_t count, bool checked,
+			     struct graph_team t)
 {
 	uint32_t *neighbors = vertex_at(w, l, v, VERTEX_NEIGHBORS), n = *neighbors;
 	uint32_t last = GRAPH_NONE;
-	if (l == GRAPH_OURO)
+	if (l == GRAPH_OURO && !checked)
 		ouro_drop(w, v, run, count, 0, n, t);
-	else
+	else if (l != GRAPH_OURO)
 		last = spans_drop(w, l, v, run, count, t);
 	count = run_pack(run, count, t);
 	if (!count)
@@ -127,9 +128,9 @@ GM_DEVICE void sorted_insert(struct graph_work *w, enum graph_layout l, uint32_t
 
 /* No inlined copy: its kernel has malloc of all policies, and few registers. */
 GM_DEVICE_SLOW void ouro_insert_sorted(struct graph_work *w, uint32_t v, struct graph_edge *run,
-				       uint32_t count, struct graph_team t)
+				       uint32_t count, bool checked, struct graph_team t)
 {
-	sorted_insert(w, GRAPH_OURO, v, run, count, t);
+	sorted_insert(w, GRAPH_OURO, v, run, count, checked, t);
 }
 
 /* Of aim: edges move to the front, and leave marks behind them. */

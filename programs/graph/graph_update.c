@@ -20,6 +20,8 @@ static void update_vertices(struct graph_session *s, uint32_t count, enum graph_
 		bits++;
 	PR_MUST(graph_sort(s->batch, s->sorted, count, bits, s->scratch, s->scratch_bytes));
 	graph_session_launch(s, GRAPH_FIND_RUNS, count);
+	if (kernel == GRAPH_INSERT_RUN || kernel == GRAPH_INSERT_SORTED)
+		graph_session_launch_by(s, 32, GRAPH_DROP, graph_droppers(s->pieces));
 	if (count > FEW_EDGES) {
 		PR_MUST(cudaMemcpy(&runs, &s->on_device->runs, sizeof runs,
 				   cudaMemcpyDeviceToHost));
@@ -44,6 +46,8 @@ double graph_update(struct graph_session *s, const struct graph_edge *batch, uin
 	WORK_SET(s, edge, s->sorted);
 	WORK_SET(s, edges, count);
 	WORK_SET(s, runs, 0);
+	WORK_SET(s, pieces, 0);
+	WORK_SET(s, piece_most, insert ? s->pieces : 0);
 	WORK_SET(s, in_order, how == GRAPH_SORTED);
 	PR_MUST(cudaMemcpy(s->batch, batch, count * sizeof *batch, cudaMemcpyHostToDevice));
 	double begin = pr_now_ms();

@@ -91,6 +91,19 @@ POLICIES=bump,granule,kma,ouro-s-p,ouro-s-c,ouro-va-p,ouro-va-c,ouro-vl-p,ouro-v
 	diff <(sed 's/ verified=yes//' out) threads
 }
 
+@test "a vertex of thousands of edges is checked for duplicates in pieces" {
+	# Vertex 0 leads to every second one of 6000 others, and each batch begins at it.
+	{ printf '%s\n' '%%MatrixMarket matrix coordinate pattern general' '6001 6001 3000'; seq 2 2 6000 | sed 's/^/1 /'; } >star.mtx
+	"$PROGRAM" -w malloc,faim -g star.mtx -b 2000 -p focused --range=1 --worker=thread --plain --verify --untimed \
+		--update=vertices,sorted >out
+	[ "$(grep -c ' verified=yes$' out)" -eq 4 ]
+	[ "$(values inserted out | sort -u | wc -l)" -eq 1 ]
+	[ "$(values inserted out | head -n 1)" -gt 700 ]
+	[ "$(values inserted out | head -n 1)" -lt 1300 ]
+	"$PROGRAM" -w malloc -g star.mtx -b 2000 -p focused --range=1 --worker=warp --plain --verify --untimed >warps
+	diff <(sed -n 's/ worker=thread//; /way=malloc .* update=vertices /p' out) <(sed 's/ worker=warp//' warps)
+}
+
 @test "reinitialisation: the footprint is that of a new build; moved blocks keep free pages; times are printed" {
 	"$PROGRAM" -w $LAYOUTS -g road --edges=2500 -b 3000 -p focused --range=4 --verify --reinit=move,compact --rounds=2 >out
 	[ "$(grep -c ' verified=yes ' out)" -eq 3 ]
