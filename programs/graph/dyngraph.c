@@ -413,10 +413,11 @@ static unsigned way_run(const struct pr_rows *rows, enum graph_way way)
 	for (unsigned i = 0; i < runs; i++)
 		for (uint64_t n = 0; n < pr_asked.repeat; n++) {
 			struct run r = run_of(rows, &plan, i);
-			struct graph_names names;
+			struct graph_names names = {0};
 			struct result result;
 			r.names = r.vertices ? &names : NULL;
-			graph_names_open(&names, rows->rows, rows->rows + plan.more);
+			if (r.names)
+				graph_names_open(&names, rows->rows, rows->rows + plan.more);
 			run(s, &r, &result);
 			report(&r, &result);
 			graph_names_close(&names);

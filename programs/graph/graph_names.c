@@ -81,13 +81,23 @@ static struct graph_edge *entries_sort(const uint32_t *value, uint32_t count)
 	return entry;
 }
 
+#define MARKS (1u << 22)
+
+/* A few of them stand for all names: most vertices need no search. */
+static uint32_t mark_of(uint32_t id)
+{
+	return (id * 2654435761u) >> 10;
+}
+
 /* The entries whose name a vertex has. */
 static bool *known_find(const struct graph_names *n, const struct graph_edge *entry, uint32_t count)
 {
-	bool *known = pr_host_take(count, sizeof *known);
+	bool *known = pr_host_take(count, sizeof *known), *marked = pr_host_take(MARKS, 1);
+	for (uint32_t i = 0; i < count; i++)
+		marked[mark_of(entry[i].from)] = true;
 	for (uint32_t v = 0; v < n->vertices; v++) {
 		uint32_t low = 0, high = count;
-		if (n->id[v] == GRAPH_NONE)
+		if (n->id[v] == GRAPH_NONE || !marked[mark_of(n->id[v])])
 			continue;
 		while (low < high) {
 			uint32_t middle = low + (high - low) / 2;
@@ -99,6 +109,7 @@ static bool *known_find(const struct graph_names *n, const struct graph_edge *en
 		for (; low < count && entry[low].from == n->id[v]; low++)
 			known[low] = true;
 	}
+	free(marked);
 	return known;
 }
 

@@ -100,8 +100,8 @@ arraylist           240  1  heap  ./arraylist --verify --untimed -w fixed,bump,m
 arraylist_items     120  1  heap  ./arraylist --verify --untimed -n 1000 --group=100 --most=9 --reads=1M
 expressions         240  1  heap  ./expressions --verify --untimed --depth=5 --space=1Gi --heap=4Gi
 hostarrays          120  1  pool  ./hostarrays --verify --untimed --points=100k --rows=50k --steps=8 --repeat=3
-dyngraph            240  1  heap  ./dyngraph --verify --untimed -w aim,faim,malloc,granule,ouro-va-p --update=edges,vertices,sorted --reinit=move,compact -b 10k --rounds=3 --heap=4Gi
-dyngraph_warp       240  1  heap  ./dyngraph --verify --untimed -w aim,faim,malloc,granule,ouro-va-p --update=edges,vertices,sorted --reinit=move,compact -b 10k --rounds=3 --heap=4Gi --worker=warp --delete=random
+dyngraph            240  1  heap  ./dyngraph --verify --untimed -w aim,faim,malloc,granule,ouro-va-p --update=edges,vertices,sorted --reinit=move,compact -b 10k --rounds=3 --vertices=0,1k --heap=4Gi
+dyngraph_warp       240  1  heap  ./dyngraph --verify --untimed -w aim,faim,malloc,granule,ouro-va-p --update=edges,vertices,sorted --reinit=move,compact -b 10k --rounds=3 --vertices=0,1k --heap=4Gi --worker=warp --delete=random
 dyngraph_policies   240  1  pool  ./dyngraph --verify --untimed -w bump,granule,kma,ouro-s-p,ouro-s-c,ouro-va-p,ouro-va-c,ouro-vl-p,ouro-vl-c,rw,rw-bm,corw --edges=100k -b 10k --room=2Gi
 spgemm_skew         240  1  heap  ./spgemm --verify --untimed -a skew --share=1 -s 8,auto --heap=4000000000
 --
