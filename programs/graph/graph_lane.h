@@ -219,7 +219,7 @@ GM_DEVICE struct graph_span part_span(const struct graph_work *w, enum graph_lay
 		return span_of(w, l, part.page, *vertex_at(w, l, part.vertex, length) - part.first);
 	}
 	uint32_t remaining = *vertex_at(w, l, part.vertex, VERTEX_NEIGHBORS) - part.first;
-	s.edge = (uint32_t *)(uintptr_t)*vertex_address(w, part.vertex) + part.first;
+	s.edge = vertex_block(w, part.vertex) + part.first;
 	s.count = remaining < GRAPH_PART_EDGES ? remaining : GRAPH_PART_EDGES;
 	return s;
 }
@@ -320,7 +320,7 @@ GM_DEVICE void lane_check(struct graph_work *w, enum graph_layout l, uint32_t v)
 		wrong += pages == GRAPH_NONE || pages * GRAPH_PAGE_EDGES != capacity;
 		wrong += l == GRAPH_FAIM && pages != pages_of(n);
 	}
-	wrong += *vertex_at(w, l, v, VERTEX_LOCK) != 0 || n > capacity;
+	wrong += *vertex_lock(w, l, v) % 2 != 0 || n > capacity;
 	wrong += n && vertex_is_free(w, v);
 	for (struct graph_span s = span_first(w, l, v); s.edge && !wrong; s = span_next(w, l, s))
 		for (uint32_t i = 0; i < s.count; i++) {

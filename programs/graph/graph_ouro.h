@@ -55,10 +55,10 @@ GM_DEVICE_SLOW void ouro_give(struct graph_work *w, void *block)
 /* By one lane. The vertex is built again, or never used. */
 GM_DEVICE void ouro_free(struct graph_work *w, uint32_t v)
 {
-	uint64_t address = *vertex_address(w, v);
-	if (!address)
+	uint32_t *block = vertex_block(w, v);
+	if (!block)
 		return;
-	ouro_give(w, (void *)(uintptr_t)address);
+	ouro_give(w, block);
 	graph_sum(w, held_bytes,
 		  0 - *vertex_at(w, GRAPH_OURO, v, VERTEX_CAPACITY) * (uint64_t)sizeof(uint32_t));
 }
@@ -72,7 +72,7 @@ struct ouro_quad {
 
 GM_DEVICE struct ouro_quad *ouro_quads(const struct graph_work *w, uint32_t v)
 {
-	return (struct ouro_quad *)(uintptr_t)*vertex_address(w, v);
+	return (struct ouro_quad *)vertex_block(w, v);
 }
 
 /* Of places from `at` on; behind `n` it has edges to GRAPH_NONE. */
@@ -131,7 +131,7 @@ GM_DEVICE bool ouro_move(struct graph_work *w, uint32_t v, uint32_t n, uint32_t 
 {
 	uint64_t *address = vertex_address(w, v), block = 0;
 	uint32_t *length = vertex_at(w, GRAPH_OURO, v, VERTEX_CAPACITY), before = *length;
-	const struct ouro_quad *old = ouro_quads(w, v);
+	struct ouro_quad *old = ouro_quads(w, v);
 	if (t.rank == 0 && capacity)
 		block = (uint64_t)(uintptr_t)ouro_take(w, capacity * sizeof(uint32_t));
 	block = team_first64(t, block);
@@ -148,8 +148,8 @@ GM_DEVICE bool ouro_move(struct graph_work *w, uint32_t v, uint32_t n, uint32_t 
 	team_sync(t);
 	if (t.rank == 0) {
 		if (old)
-			ouro_give(w, (void *)(uintptr_t)*address);
-		*address = block;
+			ouro_give(w, old);
+		*address = block | (*address & 1); /* who has the lock keeps it */
 		*length = capacity;
 		graph_sum(w, held_bytes, ((uint64_t)capacity - before) * sizeof(uint32_t));
 	}
@@ -171,7 +171,7 @@ GM_DEVICE void ouro_insert(struct graph_work *w, uint32_t v, struct graph_edge *
 			graph_sum(w, lacking, count);
 		return;
 	}
-	uint32_t *edge = (uint32_t *)(uintptr_t)*vertex_address(w, v);
+	uint32_t *edge = vertex_block(w, v);
 	for (uint32_t i = t.rank; i < count; i += t.size)
 		edge[n + i] = run[i].to;
 	team_sync(t);
@@ -247,7 +247,6 @@ GM_DEVICE void ouro_build(struct graph_work *w, uint32_t v, const uint32_t *to, 
 	*vertex_address(w, v) = block;
 	*vertex_at(w, GRAPH_OURO, v, VERTEX_NEIGHBORS) = lacks ? 0 : count;
 	*vertex_at(w, GRAPH_OURO, v, VERTEX_CAPACITY) = lacks ? 0 : capacity;
-	*vertex_at(w, GRAPH_OURO, v, VERTEX_LOCK) = 0;
 	if (lacks)
 		graph_sum(w, lacking, count);
 	else

@@ -94,7 +94,7 @@ GM_DEVICE struct graph_span span_first(const struct graph_work *w, enum graph_la
 {
 	if (l == GRAPH_OURO) {
 		uint32_t n = *vertex_at(w, l, v, VERTEX_NEIGHBORS);
-		uint32_t *edge = n ? (uint32_t *)(uintptr_t)*vertex_address(w, v) : NULL;
+		uint32_t *edge = n ? vertex_block(w, v) : NULL;
 		struct graph_span s = {edge, n, 0, GRAPH_NONE};
 		return s;
 	}

@@ -35,9 +35,9 @@ static uint64_t words_bytes(uint64_t words)
 	return (words * sizeof(uint32_t) + 127) / 128 * 128;
 }
 
-static uint64_t vertices_bytes(enum graph_layout layout, uint32_t vertices)
+static uint64_t vertices_bytes(uint32_t vertices)
 {
-	return words_bytes((layout == GRAPH_OURO ? UINT64_C(6) : UINT64_C(4)) * vertices);
+	return words_bytes(UINT64_C(4) * vertices);
 }
 
 static uint64_t ring_words(uint32_t most)
@@ -76,7 +76,7 @@ uint64_t graph_room(const struct pr_rows *rows, enum graph_way way, uint32_t bat
 	uint64_t built = adjacencies_bytes(rows, layout), updates = (uint64_t)batch * batches;
 	/* A page an edge, at most, and its slot of the queue. */
 	if (layout != GRAPH_OURO)
-		return vertices_bytes(layout, rows->rows + more) + names +
+		return vertices_bytes(rows->rows + more) + names +
 		       (built / PAGE_BYTES + updates + 64) * (PAGE_BYTES + 2 * sizeof(uint32_t));
 	/* An edge may move all others of its vertex, to a block of another size. */
 	return 6 * built + 128 * updates + (16u << 20);
@@ -98,7 +98,7 @@ static void block_divide(struct graph_session *s)
 {
 	struct graph_work *w = &s->work;
 	uint64_t queue = sizeof(uint32_t), most = s->room;
-	uint64_t array = vertices_bytes(s->layout, w->vertex_most);
+	uint64_t array = vertices_bytes(w->vertex_most);
 	s->vertices = array + (s->plan.names ? names_bytes(w->vertex_most) : 0);
 	w->queue.mask = 0;
 	if (s->layout == GRAPH_OURO) {
@@ -491,8 +491,7 @@ uint64_t graph_footprint(struct graph_session *s)
 	/* Those of aim are arrays of their own, with room for all. */
 	uint64_t vertices = s->vertices;
 	if (s->layout != GRAPH_AIM)
-		vertices -= vertices_bytes(s->layout, w.vertex_most) -
-			    vertices_bytes(s->layout, w.vertices);
+		vertices -= vertices_bytes(w.vertex_most) - vertices_bytes(w.vertices);
 	if (s->layout == GRAPH_OURO)
 		return vertices + sum.held_bytes;
 	uint64_t queue = s->layout == GRAPH_FAIM ? (w.queue.mask + 1) * sizeof(uint32_t) : 0;

@@ -68,27 +68,29 @@ enum vertex_word {
 	VERTEX_PLACE, /* of its first page; ouro: the address, two words */
 	VERTEX_NEIGHBORS,
 	VERTEX_CAPACITY,
-	VERTEX_LOCK,
+	VERTEX_LOCK, /* ouro: the lowest bit of the address, which makes it 8 bytes less a vertex */
 	VERTEX_WORDS
 };
-#define VERTEX_OURO_WORDS 6 /* an even number, for the address */
-
-GM_DEVICE_HOST uint64_t vertex_words(enum graph_layout l)
-{
-	return l == GRAPH_OURO ? VERTEX_OURO_WORDS : VERTEX_WORDS;
-}
 
 GM_DEVICE uint32_t *vertex_at(const struct graph_work *w, enum graph_layout l, uint32_t v,
 			      enum vertex_word word)
 {
 	if (l == GRAPH_AIM)
 		return w->vertex + (uint64_t)word * w->vertex_most + v;
-	return w->vertex + v * vertex_words(l) + word + (l == GRAPH_OURO && word != VERTEX_PLACE);
+	return w->vertex + (uint64_t)v * VERTEX_WORDS + word +
+	       (l == GRAPH_OURO && word != VERTEX_PLACE);
 }
 
+/* With the lock. */
 GM_DEVICE uint64_t *vertex_address(const struct graph_work *w, uint32_t v)
 {
 	return (uint64_t *)vertex_at(w, GRAPH_OURO, v, VERTEX_PLACE);
+}
+
+/* Of ouro; NULL: it has no edges. */
+GM_DEVICE uint32_t *vertex_block(const struct graph_work *w, uint32_t v)
+{
+	return (uint32_t *)(uintptr_t)(*vertex_address(w, v) & ~UINT64_C(1));
 }
 
 GM_DEVICE uint32_t vertex_neighbors(const struct graph_work *w, enum graph_layout l, uint32_t v)
@@ -96,13 +98,20 @@ GM_DEVICE uint32_t vertex_neighbors(const struct graph_work *w, enum graph_layou
 	return gm_load32(vertex_at(w, l, v, VERTEX_NEIGHBORS));
 }
 
+GM_DEVICE uint32_t *vertex_lock(const struct graph_work *w, enum graph_layout l, uint32_t v)
+{
+	return vertex_at(w, l, v, l == GRAPH_OURO ? VERTEX_PLACE : VERTEX_LOCK);
+}
+
 /* True, for all lanes of the worker: it has the lock, which orders what they read behind it. */
 GM_DEVICE bool vertex_try_lock(const struct graph_work *w, enum graph_layout l, uint32_t v,
 			       struct graph_team t)
 {
 	uint32_t holds = 0;
-	if (t.rank == 0)
-		holds = gm_cas32(vertex_at(w, l, v, VERTEX_LOCK), 0, 1) == 0;
+	if (t.rank == 0) {
+		uint32_t *lock = vertex_lock(w, l, v), was = gm_load32(lock);
+		holds = was % 2 == 0 && gm_cas32(lock, was, was | 1) == was;
+	}
 	holds = team_first(t, holds);
 	team_sync(t);
 	return holds;
@@ -111,9 +120,10 @@ GM_DEVICE bool vertex_try_lock(const struct graph_work *w, enum graph_layout l, 
 GM_DEVICE void vertex_unlock(const struct graph_work *w, enum graph_layout l, uint32_t v,
 			     struct graph_team t)
 {
+	uint32_t *lock = vertex_lock(w, l, v);
 	team_sync(t);
 	if (t.rank == 0)
-		gm_store32_release(vertex_at(w, l, v, VERTEX_LOCK), 0);
+		gm_store32_release(lock, *lock & ~1u);
 }
 
 /* --- runs: edges of one vertex, in order; the worker has them for itself --- */

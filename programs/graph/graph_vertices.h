@@ -43,12 +43,13 @@ GM_DEVICE void lane_known(struct graph_work *w, uint32_t v)
 /* One that nobody had yet. */
 GM_DEVICE void vertex_clear(const struct graph_work *w, enum graph_layout l, uint32_t v)
 {
-	if (l == GRAPH_OURO)
-		*vertex_address(w, v) = 0;
-	else
-		*vertex_at(w, l, v, VERTEX_PLACE) = GRAPH_NONE;
 	*vertex_at(w, l, v, VERTEX_NEIGHBORS) = 0;
 	*vertex_at(w, l, v, VERTEX_CAPACITY) = 0;
+	if (l == GRAPH_OURO) {
+		*vertex_address(w, v) = 0;
+		return;
+	}
+	*vertex_at(w, l, v, VERTEX_PLACE) = GRAPH_NONE;
 	*vertex_at(w, l, v, VERTEX_LOCK) = 0;
 }
 
