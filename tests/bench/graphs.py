@@ -9,7 +9,8 @@ A case is a process, which makes each run twice, of which the second one counts.
 another; in a group each round starts every case once, so that a run that is cut has as many of each. The lines
 of a process are kept in RESULT.lines.txt beside the CSV as soon as it ends, and a later run takes them from
 there: it goes on where this one ended. graphs_table.py prints tables of that file, and graphs_plot.py draws
-it. Rows: CASE/PATTERN/n=BATCH/UPDATE/WAY/FIELD, medians of the processes.
+it. Rows: CASE/PATTERN/n=BATCH/UPDATE/WAY/FIELD, medians of the processes; the footprint of granule also beside
+the smaller one of aim and faim.
 
 Environment: BENCH_SECONDS (200), the time to use: later no process begins. BENCH_ROUNDS (5), processes of a
 case. BENCH_EDGES (16M), of each graph. BENCH_ONLY, patterns of names of cases, with commas: "mesh,*-vertices".
@@ -30,6 +31,7 @@ NATIVE, PRELOADED = "native", "preloaded"
 ROUNDS, LIMIT = 5, 300  # processes of a case; seconds, for one of them
 GRAPHS = ("rmat", "mesh", "road")
 LAYOUTS = "aim,faim,granule,ouro-va-p"
+OURS, OTHERS = "granule", "aim and faim"  # ouroGraph on the project's heap; the peer of its footprint, the smaller one
 FIELDS = ("build_ms", "insert_ms", "query_ms", "delete_ms", "insert_meps", "query_meps", "delete_meps", "pagerank_ms", "order_ms",
           "triangles_ms", "move_ms", "compact_ms", "vertex_insert_mvps", "vertex_delete_mvps", "built_bytes", "final_bytes")
 UNITS = {"ms": "ms", "meps": "M/s", "mvps": "M/s", "bytes": "bytes"}  # by the end of a field's name
@@ -146,9 +148,14 @@ def rows_add(table, case, lines):
         names = "/v=" + run["names"] if "names" in run else ""
         label = "%s/%s/n=%s/%s%s/%s%s" % (case.name, run["pattern"], run["batch"], run["update"], names, run["way"],
                                          "" if case.variant == NATIVE else "/" + case.variant)
+        size = 4 * int(run["edges"])
         for field in FIELDS:
             if field in run:
-                table.add("%s/%s" % (label, field), 4 * int(run["edges"]), UNITS[field.rsplit("_", 1)[1]], float(run[field]))
+                table.add("%s/%s" % (label, field), size, UNITS[field.rsplit("_", 1)[1]], float(run[field]))
+        if run["way"] == OURS:
+            others = [float(other["final_bytes"]) for other in seconds(lines) if other["way"] in ("aim", "faim") and
+                      all(other.get(key) == run.get(key) for key in ("pattern", "batch", "names"))]
+            table.add(label + "/final_bytes", size, "bytes", float(run["final_bytes"]), OTHERS, min(others) if others else None)
 
 
 class Suite:
