@@ -50,7 +50,7 @@ bool gm_cfi_open(void)
 
 /* A wait for a word that has another value returns at once; and after no time if it has this one.
  * Filters of system calls that refuse process_vm_readv let this one pass. */
-static bool page_can_be_read(uintptr_t page)
+bool gm_cfi_page_is_readable(uintptr_t page)
 {
 	static const struct timespec none;
 	return syscall(SYS_futex, page, FUTEX_WAIT_PRIVATE, 0x5bd1e995, &none, NULL, 0) == 0 ||
@@ -61,7 +61,7 @@ static bool page_check(struct gm_cfi *cfi, uintptr_t page)
 {
 	if (page >= cfi->low && page < cfi->high)
 		return true;
-	if (!page_can_be_read(page))
+	if (!gm_cfi_page_is_readable(page))
 		return false;
 	if (page == cfi->high)
 		cfi->high += PAGE;

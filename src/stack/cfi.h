@@ -85,4 +85,7 @@ static inline __attribute__((always_inline)) void gm_cfi_here(struct gm_cfi *cfi
  * its own. No lock may be held: libgcc may call the dynamic linker. */
 bool gm_cfi_up(struct gm_cfi *cfi);
 
+/* May the page that begins here be read? By a system call; no fault. */
+bool gm_cfi_page_is_readable(uintptr_t page);
+
 #endif

@@ -51,6 +51,8 @@ void gm_python_find(void)
 {
 	if (atomic_load_explicit(&state, memory_order_acquire) != FOUND)
 		interpreter_search();
+	if (gm_released_state() == GM_RELEASED_CLOSED && !gm_python.Py_IsInitialized())
+		gm_released_reopen();
 	if (atomic_load_explicit(&state, memory_order_acquire) == FOUND &&
 	    GM_UNLIKELY(gm_released_state() == GM_RELEASED_UNKNOWN) &&
 	    gm_python.Py_IsInitialized() && !atomic_exchange(&preparing, true)) {

@@ -4,13 +4,13 @@
 #include <sched.h>
 #include <stdatomic.h>
 #include <string.h>
-#include <sys/uio.h>
 #include <unistd.h>
 
 #include "base/debug.h"
 #include "base/msg.h"
 #include "base/thread.h"
 #include "log/log.h"
+#include "stack/cfi.h"
 #include "stack/layout.h"
 #include "stack/pyapi.h"
 
@@ -36,16 +36,10 @@ struct walk {
 
 static __attribute__((noinline)) bool memory_ask(const char *from, size_t n)
 {
-	const char *last = from + n - 1;
-	for (bool more = true; more;) {
-		char byte;
-		const struct iovec mine = {&byte, 1};
-		const struct iovec theirs = {(void *)(uintptr_t)from, 1};
-		if (process_vm_readv(getpid(), &mine, 1, &theirs, 1, 0) != 1)
+	const uintptr_t last = ((uintptr_t)from + n - 1) & ~(uintptr_t)(PAGE - 1);
+	for (uintptr_t page = (uintptr_t)from & ~(uintptr_t)(PAGE - 1); page <= last; page += PAGE)
+		if (!page || !gm_cfi_page_is_readable(page))
 			return false;
-		more = from < last;
-		from = last - from > PAGE ? from + PAGE : last;
-	}
 	return true;
 }
 
@@ -119,26 +113,31 @@ static const char *utf8_make(char *to, const char *characters, unsigned width, u
 	return to;
 }
 
-/* The number of a text in the log; false: not a text of this layout. */
+/* The number of a text in the log; 0: it is of a class derived from text, or too long. False: it is
+ * unreadable. */
 static bool text_read(const struct walk *walk, const void *object, uint64_t *number)
 {
 	uint32_t bits;
 	uint64_t length;
-	if (!object_is(walk, object, gm_python.PyUnicode_Type) ||
+	const void *type;
+	*number = 0;
+	if (!object || !pointer_read(walk, object, GM_LAYOUT_TYPE, &type) ||
 	    !bytes_read(walk, object, GM_LAYOUT_TEXT_STATE, &bits, sizeof bits) ||
 	    !bytes_read(walk, object, GM_LAYOUT_LENGTH, &length, sizeof length))
 		return false;
 	const bool ascii = bits & ASCII;
 	const unsigned width = bits >> KIND_SHIFT & KIND;
 	const int begin = ascii ? walk->l->ascii : walk->l->wide;
-	if (!(bits & COMPACT) || (width != 1 && width != 2 && width != 4) || length > NAME_MOST ||
-	    !readable(walk, object, begin, (length + 1) * width))
+	if (type != gm_python.PyUnicode_Type || !(bits & COMPACT) ||
+	    (width != 1 && width != 2 && width != 4) || length > NAME_MOST)
+		return true;
+	if (!readable(walk, object, begin, (length + 1) * width))
 		return false;
 	const char *characters = (const char *)object + begin;
-	if (character_at(characters, width, length) != 0)
-		return false;
-	*number = gm_log_string(ascii ? characters
-				      : utf8_make(walk->memory->text, characters, width, length));
+	if (character_at(characters, width, length) == 0)
+		*number = gm_log_string(
+			ascii ? characters
+			      : utf8_make(walk->memory->text, characters, width, length));
 	return true;
 }
 
@@ -160,7 +159,7 @@ static inline bool at_read(const struct walk *walk, const void *frame, const voi
 	return true;
 }
 
-enum { WORD = sizeof(uint64_t), FILE_WORDS = 4, TABLE_WORDS = 16 };
+enum { WORD = sizeof(uint64_t), FILE_WORDS = 512, TABLE_WORDS = 512 };
 
 /* A checksum of n bytes, or of so many words of them, the first and the last among them. A sum of
  * products that do not depend on one another. Fewer bytes than a word begin in the object's
@@ -189,8 +188,11 @@ static inline bool print_read(const struct walk *walk, struct gm_released_kept *
 	if (!bytes_read(walk, out->file, GM_LAYOUT_LENGTH, &length, sizeof length) ||
 	    !bytes_read(walk, out->name, GM_LAYOUT_HASH, &hash, sizeof hash) ||
 	    !bytes_read(walk, out->lines, GM_LAYOUT_LENGTH, &lines, sizeof lines) ||
-	    length > NAME_MOST || lines > TABLE_MOST ||
-	    !readable(walk, out->file, walk->l->ascii, length) ||
+	    lines > TABLE_MOST)
+		return false;
+	if (length > NAME_MOST || !object_is(walk, out->file, gm_python.PyUnicode_Type))
+		length = 0;
+	if (!readable(walk, out->file, walk->l->ascii, length) ||
 	    !readable(walk, out->lines, GM_LAYOUT_BYTES, lines))
 		return false;
 	out->print = hash +
@@ -329,7 +331,7 @@ static void refuse(enum gm_released_state from)
 }
 
 /* Before 3.12 the state found is the main interpreter's, in a sub-interpreter, too. */
-static bool interpreter_is_alone(void)
+bool gm_released_is_alone(void)
 {
 	if (python.layout->version >= 0x030c)
 		return true;
@@ -337,19 +339,15 @@ static bool interpreter_is_alone(void)
 	return head && !gm_python.PyInterpreterState_Next(head);
 }
 
-static bool thread_walk(struct gm_released_memory *memory, struct gm_frame *out, uint32_t most,
-			uint32_t *n, bool *cut, bool asks)
+static bool thread_walk(const struct walk *walk, const void *thread, struct gm_frame *out,
+			uint32_t most, uint32_t *n, bool *cut)
 {
-	const struct walk walk = {python.layout, memory, asks};
-	const void *thread = gm_python.PyGILState_GetThisThreadState();
 	*n = 0;
 	*cut = false;
 	if (!thread)
 		return true;
-	if (!interpreter_is_alone())
-		return false;
-	if (frames_walk(&walk, thread, out, most, n, cut))
-		return *n || !asks; /* in another layout there may be a zero at the frame's place */
+	if (frames_walk(walk, thread, out, most, n, cut))
+		return *n || !walk->asks; /* in another layout there may be a zero there */
 	refuse(atomic_load(&state));
 	*n = 0;
 	*cut = false;
@@ -359,21 +357,36 @@ static bool thread_walk(struct gm_released_memory *memory, struct gm_frame *out,
 bool gm_released_frames(struct gm_released_memory *memory, struct gm_frame *out, uint32_t most,
 			uint32_t *n, bool *cut)
 {
-	const enum gm_released_state now = atomic_load_explicit(&state, memory_order_acquire);
 	bool known = false;
 	*n = 0;
 	*cut = false;
-	if (now < GM_RELEASED_WAITING)
-		return false;
-	if (gm_thread_id() == main_thread)
-		return gm_python.Py_IsInitialized() &&
-		       thread_walk(memory, out, most, n, cut, now == GM_RELEASED_WAITING);
 	/* gm_released_close waits for us. */
 	atomic_fetch_add(&walks, 1);
-	if (atomic_load(&state) == GM_RELEASED_READY)
-		known = thread_walk(memory, out, most, n, cut, false);
+	const enum gm_released_state now = atomic_load(&state);
+	const bool ends = now == GM_RELEASED_CLOSED && gm_thread_id() != main_thread;
+	if (now >= GM_RELEASED_WAITING && !ends && gm_python.Py_IsInitialized() &&
+	    gm_released_is_alone()) {
+		const struct walk walk = {python.layout, memory, now == GM_RELEASED_WAITING};
+		known = thread_walk(&walk, gm_python.PyGILState_GetThisThreadState(), out, most, n,
+				    cut);
+	}
 	atomic_fetch_sub(&walks, 1);
 	return known;
+}
+
+bool gm_released_thread_frames(struct gm_released_memory *memory, const void *thread,
+			       struct gm_frame *out, uint32_t most, uint32_t *n, bool *cut)
+{
+	const struct walk walk = {python.layout, memory, true};
+	*n = 0;
+	*cut = false;
+	return frames_walk(&walk, thread, out, most, n, cut);
+}
+
+bool gm_released_text(struct gm_released_memory *memory, const void *text, uint64_t *number)
+{
+	const struct walk walk = {python.layout, memory, true};
+	return text_read(&walk, text, number);
 }
 
 /* --- states --- */
@@ -400,11 +413,17 @@ void gm_released_close(void)
 		sched_yield();
 }
 
+void gm_released_reopen(void)
+{
+	enum gm_released_state closed = GM_RELEASED_CLOSED;
+	atomic_compare_exchange_strong(&state, &closed, GM_RELEASED_UNKNOWN);
+}
+
 void gm_released_forget(void)
 {
 	atomic_store(&walks, 0);
 	main_thread = (uint32_t)getpid();
-	if (atomic_load(&state) <= GM_RELEASED_WAITING)
+	if (atomic_load(&state) != GM_RELEASED_READY)
 		atomic_store(&state, GM_RELEASED_UNKNOWN);
 }
 

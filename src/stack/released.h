@@ -10,10 +10,9 @@
  *CLOSED |                   |
  *	    +---> REFUSED <-----+     another layout
  *
- * WAITING: only the main thread's frames are read, each address by a call that refuses an unmapped
- *one. READY: all threads' frames are read; the type of each code object is still compared, and
- *after a wrong one the state is REFUSED. CLOSED: the interpreter frees the states of other threads,
- *so only the main thread's frames are read.
+ * WAITING: each address is first tried by a call that refuses an unmapped one. READY: the type of
+ *each code object is still compared, and after a wrong one the state is REFUSED. CLOSED: the
+ *interpreter frees the states of other threads, so only the main thread's frames are read.
  *
  * Before 3.12 the state found is that of the main interpreter, so with sub-interpreters no frame is
  *read.
@@ -65,6 +64,10 @@ void gm_released_decide(bool equal);
  * way. */
 void gm_released_close(void);
 
+/* The interpreter has ended: UNKNOWN, for the program may begin another. No effect unless CLOSED.
+ */
+void gm_released_reopen(void);
+
 /*
  * The calls in progress in Python, by the calling thread's state (PyGILState_GetThisThreadState;
  * NULL: this thread never ran Python), the innermost first: at most `most`, their number in *n;
@@ -72,6 +75,18 @@ void gm_released_close(void);
  */
 bool gm_released_frames(struct gm_released_memory *memory, struct gm_frame *out, uint32_t most,
 			uint32_t *n, bool *cut);
+
+/* Before 3.12: is there no sub-interpreter? Later: true. */
+bool gm_released_is_alone(void);
+
+/* The same for another thread, by its state, each address tried. False: another layout. pre: the
+ * caller holds the interpreter's lock. */
+bool gm_released_thread_frames(struct gm_released_memory *memory, const void *thread,
+			       struct gm_frame *out, uint32_t most, uint32_t *n, bool *cut);
+
+/* The number of a text in the log, each address tried; 0: it cannot be read. False: another layout.
+ */
+bool gm_released_text(struct gm_released_memory *memory, const void *text, uint64_t *number);
 
 /* In a forked child: no other thread is in a walk. The program's main thread is the caller from now
  * on. */

@@ -4,24 +4,99 @@
 #include <stddef.h>
 #include <stdlib.h>
 
+#include "base/sys.h"
+#include "base/thread.h"
+#include "log/log.h"
 #include "stack/public.h"
 #include "stack/pyapi.h"
 #include "stack/released.h"
 
-/* Several lines, so that no frame has the line of its code object. */
-static const char program[] = "class A:\n"
-			      "\n"
-			      "\tdef m\xc3\xa9thode(self):\n"
-			      "\t\tdef values():\n"
-			      "\t\t\tyield 0\n"
-			      "\t\t\tyield (\n"
-			      "\t\t\t\tcompare())\n"
-			      "\n"
-			      "\t\treturn list(values())\n"
-			      "\n"
-			      "\n"
-			      "sorted([0], key=lambda _: A().m\xc3\xa9thode())\n";
-enum { OWN_FRAMES = 4, MOST = 64, FILE_INPUT = 257, NO_ARGUMENTS = 4 };
+/* TOO_LITTLE: what could be compared is equal, and more is wanted. */
+enum verdict { DIFFERENT, TOO_LITTLE, EQUAL };
+
+enum { MOST = 64, NO_ARGUMENTS = 4, LONGEST_PAUSE = 1000 /* ms */ };
+
+struct comparison {
+	struct gm_released_memory memory;
+	struct gm_frame public[MOST], read[MOST];
+};
+
+/* --- texts --- */
+
+/* ASCII, and one, two and four bytes a character. */
+static bool texts_are_equal(struct comparison *c)
+{
+	static const char *const texts[] = {"layout", "\xc3\xa9t\xc3\xa9", "\xe5\x87\xbd",
+					    "\xf0\xa0\x80\x80"};
+	bool equal = true;
+	for (size_t i = 0; equal && i < sizeof texts / sizeof *texts; i++) {
+		void *text = gm_python.PyUnicode_FromString(texts[i]);
+		uint64_t number;
+		if (!text)
+			return false;
+		equal = gm_released_text(&c->memory, text, &number) &&
+			number == gm_log_string(texts[i]);
+		gm_python.Py_DecRef(text);
+	}
+	return equal;
+}
+
+/* --- frames --- */
+
+/* A text has the number 0 if it has no UTF-8, or if it cannot be read. */
+static bool number_is(uint64_t public, uint64_t read)
+{
+	return !public || !read || public == read;
+}
+
+static bool frame_is(const struct gm_frame *public, const struct gm_frame *read)
+{
+	return public->line == read->line && number_is(public->place >> 32, read->place >> 32) &&
+	       number_is(public->place & UINT32_MAX, read->place & UINT32_MAX);
+}
+
+/* Two frames show that a caller is found. */
+static enum verdict thread_compare(struct comparison *c, void *state)
+{
+	bool public_cut, read_cut;
+	unsigned guard = 1;
+	uint32_t n;
+	const uint32_t n_public = gm_public_frames(state, c->public, MOST, &guard, &public_cut);
+	if (!gm_released_thread_frames(&c->memory, state, c->read, MOST, &n, &read_cut) ||
+	    n != n_public || read_cut != public_cut)
+		return DIFFERENT;
+	for (uint32_t i = 0; i < n; i++)
+		if (!frame_is(&c->public[i], &c -> read[i]))
+			return DIFFERENT;
+	return n >= 2 ? EQUAL : TOO_LITTLE;
+}
+
+static enum verdict threads_compare(struct comparison *c)
+{
+	enum verdict all = TOO_LITTLE;
+	void *state = gm_python.PyInterpreterState_ThreadHead(gm_python.PyInterpreterState_Main());
+	for (; state; state = gm_python.PyThreadState_Next(state)) {
+		const enum verdict one = thread_compare(c, state);
+		if (one == DIFFERENT)
+			return one;
+		if (one == EQUAL)
+			all = one;
+	}
+	return all;
+}
+
+static enum verdict compare(void)
+{
+	struct comparison *c;
+	enum verdict verdict = TOO_LITTLE;
+	if (!gm_released_is_alone() || !(c = calloc(1, sizeof *c)))
+		return TOO_LITTLE;
+	verdict = texts_are_equal(c) ? threads_compare(c) : DIFFERENT;
+	free(c);
+	return verdict;
+}
+
+/* --- the interpreter's end --- */
 
 struct method {
 	const char *name;
@@ -30,62 +105,18 @@ struct method {
 	const char *doc;
 };
 
-static bool equal;
-
-static void *none(void)
-{
-	gm_python.Py_IncRef(gm_python._Py_NoneStruct);
-	return gm_python._Py_NoneStruct;
-}
-
-/* A text has the number 0 if the interpreter could not make UTF-8 of it. */
-static bool frame_is(const struct gm_frame *public, const struct gm_frame *read)
-{
-	const uint64_t function = public->place >> 32, file = public->place & UINT32_MAX;
-	return public->line == read->line && (!function || function == read->place >> 32) &&
-	       (!file || file == (read->place & UINT32_MAX));
-}
-
-static bool stacks_are_equal(struct gm_released_memory *memory)
-{
-	struct gm_frame public[MOST], read[MOST];
-	bool public_cut, read_cut;
-	unsigned guard = 1;
-	uint32_t n;
-	if (!gm_released_frames(memory, read, MOST, &n, &read_cut) || n < OWN_FRAMES)
-		return false;
-	if (gm_public_frames(gm_python.PyGILState_GetThisThreadState(), public, MOST, &guard,
-			     &public_cut) != n ||
-	    public_cut != read_cut)
-		return false;
-	for (uint32_t i = 0; i < n; i++)
-		if (!frame_is(&public[i], &read[i]))
-			return false;
-	return true;
-}
-
-/* compare() of the program */
-static void *compare_call(void *self, void *arguments)
-{
-	struct gm_released_memory *memory = calloc(1, sizeof *memory);
-	(void)self, (void)arguments;
-	equal = memory && stacks_are_equal(memory);
-	free(memory);
-	return none();
-}
-
 /* A function of the module atexit: it runs before the states of other threads are freed. */
 static void *close_call(void *self, void *arguments)
 {
 	(void)self, (void)arguments;
 	gm_released_close();
-	return none();
+	gm_python.Py_IncRef(gm_python._Py_NoneStruct);
+	return gm_python._Py_NoneStruct;
 }
 
-static struct method compare_method = {"compare", compare_call, NO_ARGUMENTS, NULL};
 static struct method close_method = {"gpumem_close", close_call, NO_ARGUMENTS, NULL};
 
-/* Gives back what is not NULL. */
+/* Give back what is not NULL. */
 static void give_back(void *object)
 {
 	if (object)
@@ -95,7 +126,8 @@ static void give_back(void *object)
 static bool at_exit(void)
 {
 	void *call = gm_python.PyCFunction_NewEx(&close_method, NULL, NULL);
-	void *module = call ? gm_python.PyImport_ImportModule("atexit") : NULL;
+	void *module =
+		call ? gm_python.PyImport_ImportModuleLevel("atexit", NULL, NULL, NULL, 0) : NULL;
 	void *result = module ? gm_python.PyObject_CallMethod(module, "register", "O", call) : NULL;
 	const bool done = result;
 	give_back(result);
@@ -104,46 +136,38 @@ static bool at_exit(void)
 	return done;
 }
 
-static bool program_run(void)
+/* --- the thread --- */
+
+/* pre: the thread holds the interpreter's lock. */
+static void try_once(void)
 {
-	void *globals = gm_python.PyDict_New();
-	void *call = gm_python.PyCFunction_NewEx(&compare_method, NULL, NULL);
-	void *builtins = gm_python.PyEval_GetBuiltins();
-	void *code = gm_python.Py_CompileString(program, "<gpumem>", FILE_INPUT);
-	void *result = NULL;
-	if (globals && call && builtins && code &&
-	    !gm_python.PyDict_SetItemString(globals, "compare", call) &&
-	    !gm_python.PyDict_SetItemString(globals, "__builtins__", builtins))
-		result = gm_python.PyEval_EvalCode(code, globals, globals);
-	const bool done = result;
-	give_back(result);
-	give_back(code);
-	give_back(call);
-	give_back(globals);
-	return done;
+	const enum verdict verdict = compare();
+	if (verdict == DIFFERENT || (verdict == EQUAL && at_exit()))
+		gm_released_decide(verdict == EQUAL);
+	gm_python.PyErr_Clear();
 }
 
-/* A pending call: the main thread runs it between two instructions, and holds the lock. */
-static int check_call(void *unused)
+static bool may_stay(void)
 {
-	void *state = gm_python.PyGILState_GetThisThreadState();
-	const bool traced =
-		gm_python.PyThreadState_EnterTracing && gm_python.PyThreadState_LeaveTracing;
+	return gm_released_state() == GM_RELEASED_WAITING && gm_python.Py_IsInitialized() &&
+	       !(gm_thread_keeps_process() && gm_thread_is_last());
+}
+
+/* A thread that asks for the lock of an interpreter that ends is ended, or never returns. */
+static void check_body(void *unused)
+{
 	(void)unused;
-	if (gm_released_state() != GM_RELEASED_WAITING)
-		return 0;
-	equal = false;
-	if (traced) /* a debugger or a coverage tool does not see the program */
-		gm_python.PyThreadState_EnterTracing(state);
-	const bool good = program_run() && equal && at_exit();
-	if (traced)
-		gm_python.PyThreadState_LeaveTracing(state);
-	gm_python.PyErr_Clear();
-	gm_released_decide(good);
-	return 0;
+	for (unsigned pause = 1; may_stay(); pause = pause < LONGEST_PAUSE ? 2 * pause : pause) {
+		const int held = gm_python.PyGILState_Ensure();
+		try_once();
+		gm_python.PyGILState_Release(held);
+		if (gm_released_state() == GM_RELEASED_WAITING)
+			gm_sys_nap(pause * UINT64_C(1000000));
+	}
 }
 
 bool gm_selfcheck_start(void)
 {
-	return gm_python.Py_AddPendingCall(check_call, NULL) == 0;
+	static struct gm_thread_start start;
+	return gm_thread_start(&start, check_body, NULL) == 0;
 }

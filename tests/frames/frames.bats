@@ -60,6 +60,14 @@ equal() {
 	equal 1500 threads
 }
 
+@test "the same in a thread, while the main thread waits from the start on" {
+	equal 600 waits
+}
+
+@test "audit hooks and profilers of the program see nothing of the self-check" {
+	equal 600 unseen
+}
+
 @test "the same in a forked child and its threads" {
 	equal 500 fork
 }

@@ -117,7 +117,6 @@ def generators():
 
 
 class Methods:
-    both("class body")
 
     def __init__(self):
         self.itself = self
@@ -177,6 +176,14 @@ def texts():
     )
     for i in range(200):  # code objects at addresses of ended ones
         run("\n" * i + f'def f{i % 7}():\n both("reused")\nf{i % 7}()', f"again{i % 10}.py")
+    space = {"look": look, "library": without_lock}
+    for i in range(100):  # names, and line tables, that differ in the middle alone
+        name = f"/home/user/project/templates/cache/{i:03}/generated/compiled/module/very/long/layout.py"
+        before, after = ("\n", "") if i % 2 else ("", "\n")
+        line = "  if x: x = 1\n"
+        code = f"def f(x):\n{line * 40}{before}  look(library, 'middle')\n{after}{line * 60}"
+        exec(compile(code, name, "exec"), space)
+        space.pop("f")(0)
 
 
 def coroutines():
@@ -254,6 +261,30 @@ def threads():
     if without_lock.frames_bare() != 0:
         print("# a thread without a frame has frames")
         different += 1
+
+
+def waits():
+    """The main thread waits for another one from the start on."""
+    thread = threading.Thread(target=everything)
+    thread.start()
+    thread.join()
+
+
+def unseen():
+    """The program sees nothing of the check: no event of an audit hook, no call, no code that is compiled."""
+    global different
+    events = []
+    importlib_is_done = sys.modules.get("atexit")  # else the check imports it
+    sys.addaudithook(lambda event, _: events.append(event))
+    sys.setprofile(lambda frame, *_: events.append(frame.f_code.co_filename))
+    if not wait_for_check() or not importlib_is_done:
+        sys.exit("# not ready")
+    sys.setprofile(None)
+    own = [event for event in events if event in ("compile", "exec", "import") or event[0] == "<"]
+    if own:
+        print(f"# {own}")
+        different += 1
+    everything()
 
 
 def fork():
@@ -387,19 +418,20 @@ def timed():
 
 
 def wait_for_check():
+    """The check wants a stack of two frames."""
     without_lock.frames_open()
-    while without_lock.frames_open() == WAITING:  # the pending call runs between two instructions
-        pass
+    while without_lock.frames_open() == WAITING:
+        time.sleep(0.001)
     return without_lock.frames_open() == READY
 
 
-if not wait_for_check():
+ways = {"everything": everything, "traced": traced, "threads": threads, "fork": fork, "subinterpreters": subinterpreters,
+        "ends": ends, "timed": timed, "waits": waits, "unseen": unseen, "busy": lambda: busy(int(sys.argv[2]))}
+sys.setrecursionlimit(5000)
+if sys.argv[1] not in ("waits", "unseen") and not wait_for_check():
     everything()  # the public way, where the thread has the lock
     print("refused")
     sys.exit()
-sys.setrecursionlimit(5000)
-ways = {"everything": everything, "traced": traced, "threads": threads, "fork": fork, "subinterpreters": subinterpreters,
-        "ends": ends, "timed": timed, "busy": lambda: busy(int(sys.argv[2]))}
 ways[sys.argv[1]]()
 gc.collect()
 over = True

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -20,9 +21,11 @@
 #undef gm_layout_find
 
 #include "base/msg.h"
+#include "base/sys.h"
 #include "base/thread.h"
 #include "knob/knob.h"
 #include "log/log.h"
+#include "stack/cfi.h"
 #include "stack/objects.h"
 #include "stack/python.h"
 #include "stack/released.h"
@@ -67,6 +70,41 @@ GM_TLS uint32_t gm_thread_id_kept;
 uint32_t gm_thread_id_read(void)
 {
 	return gm_thread_id_kept = (uint32_t)syscall(SYS_gettid);
+}
+
+static void *thread_body(void *arg)
+{
+	const struct gm_thread_start *start = arg;
+	start->body(start->arg);
+	return NULL;
+}
+
+int gm_thread_start(struct gm_thread_start *start, void (*body)(void *arg), void *arg)
+{
+	pthread_t thread;
+	start->body = body;
+	start->arg = arg;
+	return pthread_create(&thread, NULL, thread_body, start) || pthread_detach(thread);
+}
+
+void gm_sys_nap(uint64_t ns)
+{
+	nanosleep(&(struct timespec){.tv_nsec = (long)ns % 1000000000}, NULL);
+}
+
+bool gm_thread_keeps_process(void)
+{
+	return false;
+}
+
+bool gm_thread_is_last(void)
+{
+	return false;
+}
+
+bool gm_cfi_page_is_readable(uintptr_t page)
+{
+	return msync((void *)page, 1, MS_ASYNC) == 0;
 }
 
 void gm_msg(enum gm_msg_level level, const char *format, ...)

@@ -316,14 +316,14 @@ static bool not_texts(void)
 {
 	gm_released_find(true);
 	names[1].type = 0;
-	return reads("unknown");
+	return reads("inner /a/file.py:12, ? /a/file.py:24");
 }
 
 static bool other_texts(void)
 {
 	gm_released_find(true);
 	names[1].state = ONE_BYTE; /* its characters are elsewhere */
-	return reads("unknown");
+	return reads("inner /a/file.py:12, ? /a/file.py:24");
 }
 
 static bool no_frames(void)
@@ -395,7 +395,7 @@ static bool thread_reads(const char *wished)
 static bool of_another_thread(void)
 {
 	gm_released_find(true);
-	bool ok = thread_reads("unknown") && reads(WHOLE);
+	bool ok = thread_reads(WHOLE) && reads(WHOLE);
 	gm_released_decide(true);
 	return ok && thread_reads(WHOLE) && reads(WHOLE);
 }
@@ -405,6 +405,16 @@ static bool after_the_end(void)
 	find_ready();
 	gm_released_close();
 	return thread_reads("unknown") && reads(WHOLE);
+}
+
+static bool another_interpreter(void)
+{
+	find_ready();
+	gm_released_close();
+	gm_released_reopen();
+	bool ok = reads("unknown");
+	find_ready();
+	return ok && thread_reads(WHOLE);
 }
 
 static bool self_check_fails(void)
@@ -424,15 +434,17 @@ int main(void)
 	in_child(layouts_of_others, "of one that lies otherwise than its version does, neither");
 	in_child(nowhere, "an address where nothing is ends the first walk, and all later ones");
 	in_child(not_code, "memory that is no code object ends a later walk");
-	in_child(not_texts, "memory that is no text ends the first walk");
+	in_child(not_texts, "a text of another class has no name");
 	in_child(no_frames,
 		 "a thread without frames has none, which is certain after the self-check");
-	in_child(other_texts, "a text of another form, too");
+	in_child(other_texts, "nor has a text of another form");
 	in_child(not_ascii, "names beyond ASCII are UTF-8, half of a surrogate pair is U+FFFD");
 	in_child(function_that_has_not_begun, "a function that has not begun is left out");
 	in_child(other_code, "an object in the place of another one is not taken for it");
-	in_child(of_another_thread, "frames of other threads are read after the self-check");
+	in_child(of_another_thread,
+		 "frames of other threads are read, too, before and after the self-check");
 	in_child(after_the_end, "after the interpreter's end only those of the main thread");
+	in_child(another_interpreter, "the next interpreter is searched, and read");
 	in_child(self_check_fails, "after a self-check that failed nothing is read");
 	return tap_done();
 }
