@@ -117,8 +117,8 @@ static const char *utf8_make(char *to, const char *characters, unsigned width, u
  * unreadable. */
 static bool text_read(const struct walk *walk, const void *object, uint64_t *number)
 {
-	uint32_t bits;
-	uint64_t length;
+	uint32_t bits = 0;
+	uint64_t length = 0;
 	const void *type;
 	*number = 0;
 	if (!object || !pointer_read(walk, object, GM_LAYOUT_TYPE, &type) ||

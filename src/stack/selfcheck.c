@@ -85,13 +85,17 @@ static enum verdict threads_compare(struct comparison *c)
 	return all;
 }
 
+/* To 3.11 an allocation of the interpreter may begin a garbage collection, and finalizers of the
+ * program would run here; 3.9 has no call to prevent that. */
 static enum verdict compare(void)
 {
-	struct comparison *c;
-	enum verdict verdict = TOO_LITTLE;
-	if (!gm_released_is_alone() || !(c = calloc(1, sizeof *c)))
+	struct comparison *c = gm_released_is_alone() ? calloc(1, sizeof *c) : NULL;
+	if (!c)
 		return TOO_LITTLE;
-	verdict = texts_are_equal(c) ? threads_compare(c) : DIFFERENT;
+	const bool collects = gm_python.PyGC_Disable && gm_python.PyGC_Disable();
+	const enum verdict verdict = texts_are_equal(c) ? threads_compare(c) : DIFFERENT;
+	if (collects)
+		gm_python.PyGC_Enable();
 	free(c);
 	return verdict;
 }

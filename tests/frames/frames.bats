@@ -87,9 +87,10 @@ equal() {
 	done
 }
 
-# Member 7, the owner of a frame, decides only whether a frame that has not begun is hidden.
+# Member 7, the owner of a frame, only decides whether a frame that has not begun, or is of no function, is hidden.
 @test "a layout that differs in one member is refused by the self-check, or gives the same frames" {
 	local python member by refused=0
+	[ -z "${SANITIZE_LIB:-}" ] || skip "a wrong layout reads past objects"
 	for python in $PYTHON_LIST; do
 		for member in 0 1 2 3 4 5 6 8 9 10 11; do
 			by=$((member % 2 ? 8 : -4))

@@ -3,7 +3,6 @@
 
 sleep_setup() {
 	. "$BATS_TEST_DIRNAME/behaviour.bash"
-	needs_driver 12.5
 	export TOOL=$PWD/gpumemstat SIM_MEMORY=256M SIM_SHARE=$BATS_TEST_TMPDIR/device
 	KNOBS=(GPUMEM_SLEEP=1)
 	WITHIN=()

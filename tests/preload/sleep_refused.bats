@@ -5,6 +5,7 @@
 setup() {
 	. "$BATS_TEST_DIRNAME/sleep.bash"
 	sleep_setup
+	needs_driver 12.5
 }
 
 teardown() {

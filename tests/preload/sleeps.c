@@ -505,7 +505,9 @@ static void command_obey(const char *command)
 		puts(dlsym(RTLD_DEFAULT, call) ? "found" : "none");
 	} else if (sscanf(command, "proc %63s", call) == 1) {
 		void *entry = NULL;
-		CUresult result = cuGetProcAddress(call, &entry, 13000, 0, NULL);
+		int version;
+		MUST(cuDriverGetVersion(&version)); /* a later one is refused */
+		CUresult result = cuGetProcAddress(call, &entry, version, 0, NULL);
 		puts(result == CUDA_SUCCESS && entry ? "found" : "none");
 	} else if (!strcmp(command, "table")) {
 		table_ask();

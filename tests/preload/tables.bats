@@ -5,6 +5,7 @@
 setup() {
 	. "$BATS_TEST_DIRNAME/sleep.bash"
 	sleep_setup
+	needs_driver 12.5
 	unset GPUMEM_FREE # check-defer and check-ordered set it
 	KNOBS=()
 }
