@@ -66,12 +66,12 @@ if GM_DEBUG
 SHIM_DEBUG_EXPORT = gm_lock_none_held;
 endif
 
-SHIM_C10 = _ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE; _ZN3c1027reportOutOfMemoryToProfilerElmmNS_6DeviceE; _ZN2at15sequence_number17get_and_incrementEv;
+SHIM_TORCH = _ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE; _ZN3c1027reportOutOfMemoryToProfilerElmmNS_6DeviceE; _ZN2at15sequence_number17get_and_incrementEv;
 
-# The exports are the hooks, dlsym, libgpumem-core's entry (api/core.h), the one of LD_AUDIT, and c10's report of
-# tensors (torch/tensors.h). One anonymous version: a named version would not satisfy a reference to another one.
+# The exports are the hooks, dlsym, libgpumem-core's entry (api/core.h), the one of LD_AUDIT, and three functions
+# of PyTorch (torch/tensors.h, torch/sequence.h). One anonymous version: a named version would not satisfy a reference to another one.
 %D%/libgpumem.map: $(top_srcdir)/src/driver/hooks.def Makefile
-	$(AM_V_GEN)$(MKDIR_P) %D% && { echo '{ global: dlsym; gm_preload_core; la_version; $(SHIM_C10) $(SHIM_DEBUG_EXPORT)' && \
+	$(AM_V_GEN)$(MKDIR_P) %D% && { echo '{ global: dlsym; gm_preload_core; la_version; $(SHIM_TORCH) $(SHIM_DEBUG_EXPORT)' && \
 		$(SED) -n 's/^GM_HOOK(\([A-Za-z0-9_]*\),.*/\1;/p' $(top_srcdir)/src/driver/hooks.def && \
 		echo 'local: *; };'; } >$@-t && mv $@-t $@
 CLEANFILES += %D%/libgpumem.map

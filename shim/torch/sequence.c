@@ -44,13 +44,14 @@ static uint64_t key_make(uint64_t thread, uint64_t node)
 							    << STACK_BITS;
 }
 
+/* Successive nodes of a thread have successive rows. The factor, odd, keeps threads apart. */
 static _Atomic uint64_t *row_of(uint64_t thread, uint64_t node)
 {
 	_Atomic uint64_t *all = atomic_load_explicit(&rows, memory_order_acquire);
 	return all ? &all[(node + thread * 40503) % ROWS] : NULL;
 }
 
-/* One thread makes the table; without host memory there is none. */
+/* The first node makes the table; without host memory there is none. */
 static void rows_make(void)
 {
 	_Atomic uint64_t *none = NULL, *all;

@@ -4,12 +4,12 @@
  * no Python. Each operator of the forward pass makes a node for its backward, with the next number
  * of its thread (at::sequence_number::get_and_increment, which the preload defines, too):
  *
- *     forward:   node made -> number n of thread t, stack of Python kept in row (t, n)
- *     backward:  tensor made -> node under way (torch::autograd::get_current_node) -> its t, n ->
- * the stack
+ *     forward:   node made -> number n of thread t -> stack of Python, kept in row (t, n)
+ *     backward:  tensor made -> node under way (torch::autograd::get_current_node) -> its t and n
+ *                -> stack of row (t, n)
  *
  * The table has 65,536 rows; a newer node replaces an older one. The node's members are where
- * PyTorch 2.0 to 2.11 have them; in another release no row is found, for both numbers must be
+ * PyTorch 2.11 has them. In a release with another Node no row is found, for both numbers must be
  * equal.
  */
 #ifndef GM_SHIM_TORCH_SEQUENCE_H

@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The Python frames of the calling thread, read from the interpreter's memory: the interpreter is
- *not called, so the thread need not hold its lock. PyTorch, CuPy and ctypes release it for a call.
- *The frames are the thread's own: it runs no Python until our call returns, so no frame changes or
- *ends, and no code object that a frame refers to. Other threads only make objects of frames, and
- *change no member that is read here.
+ * not called, so the thread need not hold its lock. PyTorch, CuPy and ctypes release it for a call.
+ * The frames are the thread's own: it runs no Python until our call returns, so no frame changes or
+ * ends, and no code object that a frame refers to. Other threads only make objects of frames, and
+ * change no member that is read here.
  *
- *	 UNKNOWN ---find---> WAITING ---self-check (selfcheck.h)---> READY ---interpreter ends--->
- *CLOSED |                   |
- *	    +---> REFUSED <-----+     another layout
+ *     UNKNOWN --find--> WAITING --self-check (selfcheck.h)--> READY --interpreter ends--> CLOSED
+ *        |                 |                                    |
+ *        +--> REFUSED <----+------------ another layout --------+
  *
  * WAITING: each address is first tried by a call that refuses an unmapped one. READY: the type of
- *each code object is still compared, and after a wrong one the state is REFUSED. CLOSED: the
- *interpreter frees the states of other threads, so only the main thread's frames are read.
+ * each code object is still compared. CLOSED: the interpreter frees the states of other threads, so
+ * only the main thread's frames are read. The next interpreter begins with UNKNOWN.
  *
  * Before 3.12 the state found is that of the main interpreter, so with sub-interpreters no frame is
- *read.
+ * read.
  */
 #ifndef GM_STACK_RELEASED_H
 #define GM_STACK_RELEASED_H

@@ -18,7 +18,7 @@ enum { MOST = 64, NO_ARGUMENTS = 4, LONGEST_PAUSE = 1000 /* ms */ };
 
 struct comparison {
 	struct gm_released_memory memory;
-	struct gm_frame public[MOST], read[MOST];
+	struct gm_frame called[MOST], read[MOST];
 };
 
 /* --- texts --- */
@@ -44,29 +44,29 @@ static bool texts_are_equal(struct comparison *c)
 /* --- frames --- */
 
 /* A text has the number 0 if it has no UTF-8, or if it cannot be read. */
-static bool number_is(uint64_t public, uint64_t read)
+static bool number_is(uint64_t called, uint64_t read)
 {
-	return !public || !read || public == read;
+	return !called || !read || called == read;
 }
 
-static bool frame_is(const struct gm_frame *public, const struct gm_frame *read)
+static bool frame_is(const struct gm_frame *called, const struct gm_frame *read)
 {
-	return public->line == read->line && number_is(public->place >> 32, read->place >> 32) &&
-	       number_is(public->place & UINT32_MAX, read->place & UINT32_MAX);
+	return called->line == read->line && number_is(called->place >> 32, read->place >> 32) &&
+	       number_is(called->place & UINT32_MAX, read->place & UINT32_MAX);
 }
 
 /* Two frames show that a caller is found. */
 static enum verdict thread_compare(struct comparison *c, void *state)
 {
-	bool public_cut, read_cut;
+	bool called_cut, read_cut;
 	unsigned guard = 1;
 	uint32_t n;
-	const uint32_t n_public = gm_public_frames(state, c->public, MOST, &guard, &public_cut);
+	const uint32_t n_called = gm_public_frames(state, c->called, MOST, &guard, &called_cut);
 	if (!gm_released_thread_frames(&c->memory, state, c->read, MOST, &n, &read_cut) ||
-	    n != n_public || read_cut != public_cut)
+	    n != n_called || read_cut != called_cut)
 		return DIFFERENT;
 	for (uint32_t i = 0; i < n; i++)
-		if (!frame_is(&c->public[i], &c -> read[i]))
+		if (!frame_is(&c->called[i], &c->read[i]))
 			return DIFFERENT;
 	return n >= 2 ? EQUAL : TOO_LITTLE;
 }

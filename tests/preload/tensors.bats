@@ -82,32 +82,6 @@ needs_python() {
 	python3 -c 'import sys; sys.exit(not (3, 9) <= sys.version_info[:2] <= (3, 14))' || skip "the layout of this Python is unknown"
 }
 
-# The interpreter must not be called here: the cache's mutex is held, which another thread of Python may want.
-@test "lines of Python, with its lock and without it" {
-	needs_python
-	cat >model.py <<-'END'
-		import ctypes
-		import sys
-		cuda = ctypes.PyDLL("libcuda.so.1")
-		context, segment = ctypes.c_void_p(), ctypes.c_uint64()
-		assert cuda.cuInit(0) == 0
-		assert cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0) == 0
-		assert cuda.cuCtxSetCurrent(context) == 0
-		assert cuda.cuMemAlloc_v2(ctypes.byref(segment), ctypes.c_size_t(64 << 20)) == 0
-		def take(cache, at, size):
-		    cache.tensor_take(ctypes.c_void_p(segment.value + at), ctypes.c_size_t(size))
-		def held():
-		    take(ctypes.PyDLL(sys.argv[1]), 0, 8 << 20)
-		def released():
-		    take(ctypes.CDLL(sys.argv[1]), 8 << 20, 4 << 20)
-		held()
-		released()
-	END
-	preloaded "$(command -v python3)" model.py "$PROGRAMS/libtensors_cuda.so"
-	"$TOOL" live --json log | jq -e '.logs[0].devices[0].groups | map([.bytes, ([.frames[] | select(.language == "python") | "\(.function):\(.line)"] | join(" "))]) ==
-		[[8388608, "take:10 held:12 <module>:15"], [4194304, "take:10 released:14 <module>:16"]]'
-}
-
 # segment.py CACHE: 64 MiB, and the cache's functions.
 segment_py() {
 	cat >segment.py <<-'END'
@@ -127,6 +101,26 @@ segment_py() {
 		def size(mib):
 		    return ctypes.c_size_t(mib << 20)
 	END
+}
+
+# The interpreter must not be called here: the cache's mutex is held, which another thread of Python may want.
+@test "lines of Python, with its lock and without it" {
+	needs_python
+	segment_py
+	cat >model.py <<-'END'
+		from segment import *
+		def take(cache, where, mib):
+		    cache.tensor_take(at(where), size(mib))
+		def held():
+		    take(ctypes.PyDLL(sys.argv[1]), 0, 8)
+		def released():
+		    take(cache, 8, 4)
+		held()
+		released()
+	END
+	preloaded "$(command -v python3)" model.py "$PROGRAMS/libtensors_cuda.so"
+	"$TOOL" live --json log | jq -e '.logs[0].devices[0].groups | map([.bytes, ([.frames[] | select(.language == "python") | "\(.function):\(.line)"] | join(" "))]) ==
+		[[8388608, "take:3 held:5 <module>:8"], [4194304, "take:3 released:7 <module>:9"]]'
 }
 
 # groups: of each group of live its bytes and its frames of Python; "of" is before those of a forward call.
