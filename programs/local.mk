@@ -15,7 +15,7 @@ spgemm_sources = %D%/sparse/spgemm.c %D%/sparse/spgemm_matrix.c %D%/sparse/spgem
 COORDINATES_C = coordinates reader
 coordinates_sources = %D%/common/coordinates.c %D%/common/reader.c %D%/common/coordinates.h
 COMMON_C = args program
-common_sources = %D%/common/args.c %D%/common/args.h %D%/common/program.c %D%/common/program.h %D%/common/lane.h
+common_sources = %D%/common/args.c %D%/common/args.h %D%/common/both.h %D%/common/program.c %D%/common/program.h %D%/common/lane.h
 JOIN_C = hashjoin join_run
 join_sources = %D%/join/hashjoin.c %D%/join/join_run.c %D%/join/join.h %D%/join/join_lane.h %D%/common/page_heap.h %D%/join/policies.def \
 	$(common_sources)

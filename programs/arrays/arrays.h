@@ -11,6 +11,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "programs/common/both.h"
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -39,13 +41,7 @@ struct spmv {
 	uint64_t *start;
 };
 
-#ifdef __CUDACC__
-#define ARRAYS_BOTH static __host__ __device__ inline
-#else
-#define ARRAYS_BOTH static inline
-#endif
-
-ARRAYS_BOTH uint64_t arrays_mix(uint64_t a, uint64_t b)
+PR_BOTH uint64_t arrays_mix(uint64_t a, uint64_t b)
 {
 	uint64_t x = (a + b * UINT64_C(0xd6e8feb86659fd93)) * UINT64_C(0x9e3779b97f4a7c15);
 	x = (x ^ x >> 29) * UINT64_C(0xbf58476d1ce4e5b9);

@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "programs/common/both.h"
 #include "programs/common/coordinates.h"
 
 #ifdef __cplusplus
@@ -83,13 +84,7 @@ struct graph_sums {
 /* PageRank in whole numbers: the average is GRAPH_ONE, the damping 0.85. `sum`: of the parts that
  * come from neighbours. */
 #define GRAPH_ONE (UINT64_C(1) << 32)
-#ifdef __CUDACC__
-static __host__ __device__ inline
-#else
-static inline
-#endif
-	uint64_t
-	graph_rank(uint64_t sum)
+PR_BOTH uint64_t graph_rank(uint64_t sum)
 {
 	return GRAPH_ONE / 100 * 15 + sum / 100 * 85;
 }
@@ -171,13 +166,7 @@ enum graph_kernel {
 };
 
 /* Of GRAPH_DROP. */
-#ifdef __CUDACC__
-static __host__ __device__ inline
-#else
-static inline
-#endif
-	uint32_t
-	graph_droppers(uint32_t piece_most)
+PR_BOTH uint32_t graph_droppers(uint32_t piece_most)
 {
 	return piece_most < 4096 ? piece_most : 4096;
 }

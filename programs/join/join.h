@@ -10,6 +10,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "programs/common/both.h"
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -61,13 +63,7 @@ struct join_work {
 };
 
 /* Of a pair: the sum over all pairs is the checksum, whatever their order. */
-#ifdef __CUDACC__
-static __host__ __device__ inline
-#else
-static inline
-#endif
-	uint64_t
-	join_mix(uint64_t a, uint64_t b)
+PR_BOTH uint64_t join_mix(uint64_t a, uint64_t b)
 {
 	uint64_t x = (a << 32 | b) * UINT64_C(0x9e3779b97f4a7c15);
 	x = (x ^ x >> 29) * UINT64_C(0xbf58476d1ce4e5b9);

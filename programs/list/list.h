@@ -13,6 +13,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "programs/common/both.h"
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -62,13 +64,7 @@ struct list_work {
 	list_word read_checksum, read_found; /* the same, as they were read */
 };
 
-#ifdef __CUDACC__
-#define LIST_BOTH static __host__ __device__ inline
-#else
-#define LIST_BOTH static inline
-#endif
-
-LIST_BOTH uint64_t list_mix(uint64_t a, uint64_t b)
+PR_BOTH uint64_t list_mix(uint64_t a, uint64_t b)
 {
 	uint64_t x = (a << 32 | b) * UINT64_C(0x9e3779b97f4a7c15);
 	x = (x ^ x >> 29) * UINT64_C(0xbf58476d1ce4e5b9);
@@ -76,18 +72,18 @@ LIST_BOTH uint64_t list_mix(uint64_t a, uint64_t b)
 }
 
 /* How many objects the item asks for in that round. */
-LIST_BOTH uint32_t list_request(uint32_t item, uint32_t round, uint32_t most)
+PR_BOTH uint32_t list_request(uint32_t item, uint32_t round, uint32_t most)
 {
 	return 1 + (uint32_t)((list_mix(item, round) >> 32) * most >> 32);
 }
 
-LIST_BOTH uint32_t list_value(uint32_t item, uint32_t round, uint32_t k)
+PR_BOTH uint32_t list_value(uint32_t item, uint32_t round, uint32_t k)
 {
 	return (uint32_t)list_mix(list_mix(item, round) >> 32, k);
 }
 
 /* What an object adds to a checksum, so that each counts once. */
-LIST_BOTH uint64_t list_digest(uint32_t value)
+PR_BOTH uint64_t list_digest(uint32_t value)
 {
 	return list_mix(value, 1);
 }

@@ -10,6 +10,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "programs/common/both.h"
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -48,13 +50,7 @@ struct nodes_work {
 	nodes_word allocated, lacking, checksum, found;
 };
 
-#ifdef __CUDACC__
-static __host__ __device__ inline
-#else
-static inline
-#endif
-	uint64_t
-	nodes_mix(uint64_t a, uint64_t b)
+PR_BOTH uint64_t nodes_mix(uint64_t a, uint64_t b)
 {
 	uint64_t x = (a << 32 | b) * UINT64_C(0x9e3779b97f4a7c15);
 	x = (x ^ x >> 29) * UINT64_C(0xbf58476d1ce4e5b9);
@@ -63,13 +59,7 @@ static inline
 
 /* The j-th state behind `state` at that symbol, j below 3; the return value below `states`. */
 #define QUEUE_BRANCHES 3
-#ifdef __CUDACC__
-static __host__ __device__ inline
-#else
-static inline
-#endif
-	uint32_t
-	queue_next(uint32_t state, uint32_t symbol, uint32_t j, uint32_t states)
+PR_BOTH uint32_t queue_next(uint32_t state, uint32_t symbol, uint32_t j, uint32_t states)
 {
 	return (uint32_t)((nodes_mix(state * 4 + j, symbol) >> 32) * states >> 32);
 }

@@ -13,6 +13,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "programs/common/both.h"
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -36,13 +38,7 @@ struct objects_work {
 	objects_word value, slope_value; /* sums of digests */
 };
 
-#ifdef __CUDACC__
-#define OBJECTS_BOTH static __host__ __device__ inline
-#else
-#define OBJECTS_BOTH static inline
-#endif
-
-OBJECTS_BOTH uint64_t objects_mix(uint64_t a, uint64_t b)
+PR_BOTH uint64_t objects_mix(uint64_t a, uint64_t b)
 {
 	uint64_t x = (a + b * UINT64_C(0xd6e8feb86659fd93)) * UINT64_C(0x9e3779b97f4a7c15);
 	x = (x ^ x >> 29) * UINT64_C(0xbf58476d1ce4e5b9);
@@ -54,7 +50,7 @@ OBJECTS_BOTH uint64_t objects_mix(uint64_t a, uint64_t b)
 enum objects_kind { OBJECTS_NUMBER, OBJECTS_X, OBJECTS_SUM, OBJECTS_PRODUCT };
 
 /* At depth 0 there are no operands. */
-OBJECTS_BOTH enum objects_kind objects_kind(uint64_t seed, uint32_t depth)
+PR_BOTH enum objects_kind objects_kind(uint64_t seed, uint32_t depth)
 {
 	uint32_t n = (uint32_t)(seed >> 8) % 8;
 	if (!depth || n < 2)
@@ -62,18 +58,18 @@ OBJECTS_BOTH enum objects_kind objects_kind(uint64_t seed, uint32_t depth)
 	return n < 5 ? OBJECTS_SUM : OBJECTS_PRODUCT;
 }
 
-OBJECTS_BOTH uint32_t objects_number(uint64_t seed)
+PR_BOTH uint32_t objects_number(uint64_t seed)
 {
 	return (uint32_t)(seed >> 32);
 }
 
-OBJECTS_BOTH uint32_t objects_operands(uint64_t seed)
+PR_BOTH uint32_t objects_operands(uint64_t seed)
 {
 	return 2 + (uint32_t)(seed >> 16) % 3;
 }
 
 /* The seed of an operand. */
-OBJECTS_BOTH uint64_t objects_operand(uint64_t seed, uint32_t k)
+PR_BOTH uint64_t objects_operand(uint64_t seed, uint32_t k)
 {
 	return objects_mix(seed, k + 1);
 }

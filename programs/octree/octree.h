@@ -18,6 +18,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "programs/common/both.h"
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -63,19 +65,13 @@ struct octree_work {
 	struct octree_tally tally[OCTREE_TALLIES];
 };
 
-#ifdef __CUDACC__
-#define OCTREE_BOTH static __host__ __device__ inline
-#else
-#define OCTREE_BOTH static inline
-#endif
-
-OCTREE_BOTH uint32_t octree_grid(float x)
+PR_BOTH uint32_t octree_grid(float x)
 {
 	return x >= (float)OCTREE_SIDE ? OCTREE_SIDE - 1 : x > 0 ? (uint32_t)x : 0;
 }
 
 /* The slot of the cell of that level, one bit a direction. */
-OCTREE_BOTH uint32_t octree_place(const struct octree_point *p, uint32_t level)
+PR_BOTH uint32_t octree_place(const struct octree_point *p, uint32_t level)
 {
 	uint32_t shift = OCTREE_LEVELS - 1 - level;
 	return (octree_grid(p->x) >> shift & 1) | (octree_grid(p->y) >> shift & 1) << 1 |
@@ -83,7 +79,7 @@ OCTREE_BOTH uint32_t octree_place(const struct octree_point *p, uint32_t level)
 }
 
 /* `sum` has masses, and products of mass and position. */
-OCTREE_BOTH void octree_weigh(struct octree_point *sum, const struct octree_point *p)
+PR_BOTH void octree_weigh(struct octree_point *sum, const struct octree_point *p)
 {
 	sum->x += p->mass * p->x;
 	sum->y += p->mass * p->y;
@@ -91,7 +87,7 @@ OCTREE_BOTH void octree_weigh(struct octree_point *sum, const struct octree_poin
 	sum->mass += p->mass;
 }
 
-OCTREE_BOTH struct octree_point octree_centre(struct octree_point sum)
+PR_BOTH struct octree_point octree_centre(struct octree_point sum)
 {
 	sum.x /= sum.mass;
 	sum.y /= sum.mass;
@@ -100,8 +96,8 @@ OCTREE_BOTH struct octree_point octree_centre(struct octree_point sum)
 }
 
 /* Square of the distance; `way` gets its components. */
-OCTREE_BOTH float octree_between(const struct octree_point *from, const struct octree_point *to,
-				 struct octree_point *way)
+PR_BOTH float octree_between(const struct octree_point *from, const struct octree_point *to,
+			     struct octree_point *way)
 {
 	way->x = to->x - from->x;
 	way->y = to->y - from->y;
@@ -111,14 +107,14 @@ OCTREE_BOTH float octree_between(const struct octree_point *from, const struct o
 }
 
 /* A cell of that level is seen as one body from that distance. */
-OCTREE_BOTH bool octree_is_far(uint32_t level, float range2, float theta2)
+PR_BOTH bool octree_is_far(uint32_t level, float range2, float theta2)
 {
 	float side = (float)(OCTREE_SIDE >> level);
 	return side * side < theta2 * range2;
 }
 
-OCTREE_BOTH void octree_pull(struct octree_point *pull, const struct octree_point *way,
-			     float range2, float soft2)
+PR_BOTH void octree_pull(struct octree_point *pull, const struct octree_point *way, float range2,
+			 float soft2)
 {
 	float r2 = range2 + soft2, by = way->mass / (r2 * sqrtf(r2));
 	pull->x += by * way->x;
@@ -126,7 +122,7 @@ OCTREE_BOTH void octree_pull(struct octree_point *pull, const struct octree_poin
 	pull->z += by * way->z;
 }
 
-OCTREE_BOTH void octree_move_one(float *x, float *speed, float pull, float time)
+PR_BOTH void octree_move_one(float *x, float *speed, float pull, float time)
 {
 	*speed += pull * time;
 	*x += *speed * time;
@@ -134,8 +130,8 @@ OCTREE_BOTH void octree_move_one(float *x, float *speed, float pull, float time)
 }
 
 /* A body after a step; it stays in the cube. */
-OCTREE_BOTH void octree_move(struct octree_point *at, struct octree_point *speed,
-			     const struct octree_point *pull, float time)
+PR_BOTH void octree_move(struct octree_point *at, struct octree_point *speed,
+			 const struct octree_point *pull, float time)
 {
 	octree_move_one(&at->x, &speed->x, pull->x, time);
 	octree_move_one(&at->y, &speed->y, pull->y, time);

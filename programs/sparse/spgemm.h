@@ -10,6 +10,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "programs/common/both.h"
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -63,13 +65,7 @@ static inline uint64_t sp_segment_bytes(uint32_t slots)
 }
 
 /* Of an entry: the sum over all entries is the checksum, whatever their order. */
-#ifdef __CUDACC__
-static __host__ __device__ inline
-#else
-static inline
-#endif
-	uint64_t
-	sp_entry_mix(uint64_t row, uint64_t column, double value)
+PR_BOTH uint64_t sp_entry_mix(uint64_t row, uint64_t column, double value)
 {
 	uint64_t x = (row << 32 | column) * UINT64_C(0x9e3779b97f4a7c15) ^ (uint64_t)value;
 	x = (x ^ x >> 29) * UINT64_C(0xbf58476d1ce4e5b9);

@@ -10,6 +10,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "programs/common/both.h"
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -31,13 +33,7 @@ struct walk_work {
 
 /* A permutation of the numbers below 2^bits: a page is free at first if its number is below
  * `free`. */
-#ifdef __CUDACC__
-static __host__ __device__ inline
-#else
-static inline
-#endif
-	uint32_t
-	walk_place(uint32_t page, uint32_t bits)
+PR_BOTH uint32_t walk_place(uint32_t page, uint32_t bits)
 {
 	uint32_t mask = ~0u >> (32 - bits), x = page;
 	x = x * 0x9e3779b1u & mask;

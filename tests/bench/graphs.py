@@ -24,7 +24,7 @@ import sys
 import time
 from collections import namedtuple
 
-from measure import Table
+from measure import environment, Table
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 NATIVE, PRELOADED = "native", "preloaded"
@@ -108,20 +108,11 @@ def lines_keep(path, head, lines):
 
 # --- processes ---
 
-def environment(variant, work):
-    variables = {name: value for name, value in os.environ.items() if not name.startswith("GPUMEM_")}
-    variables.pop("LD_PRELOAD", None)
-    if variant == PRELOADED:
-        variables["LD_PRELOAD"] = os.environ.get("BENCH_PRELOAD") or os.path.join(HERE, "libgpumem.so")
-        variables["GPUMEM_LOG_NAME"] = os.path.join(work, "%p.gml")
-    return variables
-
-
 def process(case, work):
     """(lines, None), or (None, what went wrong)."""
     command = [os.path.join(HERE, "dyngraph")] + list(case.options)
     try:
-        said = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment(case.variant, work), cwd=work,
+        said = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment(case.variant == PRELOADED, work), cwd=work,
                               timeout=LIMIT)
     except (OSError, subprocess.TimeoutExpired) as why:
         return None, str(why)

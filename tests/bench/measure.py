@@ -11,6 +11,17 @@ COLUMNS = "suite,case,size,count,unit,ours,peer,theirs,ratio,low,high"
 HIGHER_IS_BETTER = {"pairs/s", "share", "tokens"}
 
 
+def environment(preloaded, work):
+    """Of a process natively, or with the library beside this file and its log in `work`."""
+    variables = {name: value for name, value in os.environ.items() if not name.startswith("GPUMEM_")}
+    variables.pop("LD_PRELOAD", None)
+    if preloaded:
+        beside = os.path.join(os.path.dirname(os.path.abspath(__file__)), "libgpumem.so")
+        variables["LD_PRELOAD"] = os.environ.get("BENCH_PRELOAD") or beside
+        variables["GPUMEM_LOG_NAME"] = os.path.join(work, "%p.gml")
+    return variables
+
+
 def interval(values):
     """The 95% interval for the median of the distribution of `values`: a pair of order statistics.
     None for fewer than six values, too few for such an interval."""

@@ -19,7 +19,7 @@ import sys
 import time
 
 import systems
-from measure import PAIRS, Gone, Table
+from measure import environment, Gone, PAIRS, Table
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 NATIVE, PRELOADED = "native", "preloaded"
@@ -44,19 +44,10 @@ def elements():
     return int(text[:-1]) * UNITS[text[-1]] if text[-1] in UNITS else int(text)
 
 
-def environment(variant, work):
-    variables = {name: value for name, value in os.environ.items() if not name.startswith("GPUMEM_")}
-    variables.pop("LD_PRELOAD", None)
-    if variant == PRELOADED:
-        variables["LD_PRELOAD"] = os.environ.get("BENCH_PRELOAD") or os.path.join(HERE, "libgpumem.so")
-        variables["GPUMEM_LOG_NAME"] = os.path.join(work, "%p.gml")
-    return variables
-
-
 def measured(variant, work, program, *options):
     """The values of each run of one process, as {key: text}."""
     command = [os.path.join(HERE, program)] + list(options)
-    said = subprocess.run(command, stdout=subprocess.PIPE, text=True, env=environment(variant, work), cwd=work, timeout=LIMIT)
+    said = subprocess.run(command, stdout=subprocess.PIPE, text=True, env=environment(variant == PRELOADED, work), cwd=work, timeout=LIMIT)
     if said.returncode:
         raise Gone("%s %s, %s: status %d" % (program, " ".join(options), variant, said.returncode))
     return [dict(word.split("=", 1) for word in line.split()[1:]) for line in said.stdout.splitlines()]
