@@ -135,6 +135,7 @@ GM_DEVICE bool ouro_move(struct graph_work *w, uint32_t v, uint32_t n, uint32_t 
 	if (t.rank == 0 && capacity)
 		block = (uint64_t)(uintptr_t)ouro_take(w, capacity * sizeof(uint32_t));
 	block = team_first64(t, block);
+	team_sync(t); /* whoever had the block before has ended */
 	if (capacity && !block)
 		return false;
 	struct ouro_quad *quad = (struct ouro_quad *)(uintptr_t)block;
@@ -149,7 +150,8 @@ GM_DEVICE bool ouro_move(struct graph_work *w, uint32_t v, uint32_t n, uint32_t 
 	if (t.rank == 0) {
 		if (old)
 			ouro_give(w, old);
-		*address = block | (*address & 1); /* who has the lock keeps it */
+		/* Who has the lock keeps it. */
+		gm_store64(address, block | (graph_own64(address) & 1));
 		*length = capacity;
 		graph_sum(w, held_bytes, ((uint64_t)capacity - before) * sizeof(uint32_t));
 	}
@@ -238,6 +240,7 @@ GM_DEVICE void ouro_build(struct graph_work *w, uint32_t v, const uint32_t *to, 
 	if (t.rank == 0 && capacity)
 		block = (uint64_t)(uintptr_t)ouro_take(w, capacity * sizeof(uint32_t));
 	block = team_first64(t, block);
+	team_sync(t);
 	bool lacks = capacity && !block;
 	uint32_t *edge = (uint32_t *)(uintptr_t)block;
 	for (uint32_t i = t.rank; i < count && !lacks; i += t.size)

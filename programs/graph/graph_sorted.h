@@ -76,7 +76,7 @@ GM_DEVICE void merge_chunk(struct graph_merge *m, struct graph_span s, uint32_t 
 GM_DEVICE bool vertex_grow(struct graph_work *w, enum graph_layout l, uint32_t v, uint32_t last,
 			   uint32_t n, uint32_t count, struct graph_team t)
 {
-	uint32_t *capacity = vertex_at(w, l, v, VERTEX_CAPACITY), room = *capacity;
+	uint32_t *capacity = vertex_at(w, l, v, VERTEX_CAPACITY), before = *capacity, room = before;
 	if (l == GRAPH_FAIM)
 		return faim_grow(w, v, last, n, count, t) != GRAPH_NONE;
 	if (l == GRAPH_OURO)
@@ -87,7 +87,7 @@ GM_DEVICE bool vertex_grow(struct graph_work *w, enum graph_layout l, uint32_t v
 		if (last == GRAPH_NONE)
 			break;
 	}
-	if (t.rank == 0)
+	if (t.rank == 0 && room != before)
 		*capacity = room;
 	return room >= n + count;
 }

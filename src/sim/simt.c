@@ -80,6 +80,36 @@ UNSEEN __attribute__((noreturn)) static void lane_abort(const struct lane *lane,
 
 /* --- fibers --- */
 
+#ifdef __SANITIZE_THREAD__
+/*
+ * Fibers of ended lanes, the first that ended in front: to make one takes ThreadSanitizer longer
+ * than a small launch. It takes the accesses of a fiber for those of one thread. So a lane has the
+ * fiber of a lane of the same launch only if there are FIBERS of them.
+ */
+enum { FIBERS = 4096 };
+static struct {
+	void *ended[FIBERS];
+	unsigned front, count, made;
+	unsigned earlier; /* of `count`, those whose lanes ended before this launch */
+} fibers;
+
+UNSEEN static void *fiber_take(void)
+{
+	if (!fibers.earlier && fibers.made < FIBERS) {
+		fibers.made++;
+		return __tsan_create_fiber(0);
+	}
+	fibers.earlier -= fibers.earlier != 0;
+	fibers.count--;
+	return fibers.ended[fibers.front++ % FIBERS];
+}
+
+UNSEEN static void fiber_give(void *fiber)
+{
+	fibers.ended[(fibers.front + fibers.count++) % FIBERS] = fiber;
+}
+#endif
+
 /* For sanitizers: only a lane's beginning and end are ordered with the host. */
 UNSEEN static void sanitizer_switch(void *fiber, bool ordered)
 {
@@ -364,8 +394,8 @@ UNSEEN static void lane_prepare(struct lane *lane)
 	makecontext(&lane->context, lane_main, 0);
 #ifdef __SANITIZE_THREAD__
 	if (lane->fiber)
-		__tsan_destroy_fiber(lane->fiber);
-	lane->fiber = __tsan_create_fiber(0);
+		fiber_give(lane->fiber);
+	lane->fiber = fiber_take();
 	/* The host's writes precede the lane. */
 	sanitizer_switch(lane->fiber, true);
 	sanitizer_switch(run->host_fiber, false);
@@ -462,6 +492,7 @@ UNSEEN bool gm_simt_launch(const struct gm_simt *shape, void (*kernel)(void *arg
 	stacks_register(&launch);
 #ifdef __SANITIZE_THREAD__
 	launch.host_fiber = __tsan_get_current_fiber();
+	fibers.earlier = fibers.count;
 #endif
 	run = &launch;
 	random_state = shape->seed * 2654435761u | 1;
@@ -475,7 +506,7 @@ UNSEEN bool gm_simt_launch(const struct gm_simt *shape, void (*kernel)(void *arg
 		/* The accesses of dropped lanes precede the host's. */
 		sanitizer_switch(launch.warps[l / LANES].lane[l % LANES].fiber, false);
 		sanitizer_switch(launch.host_fiber, true);
-		__tsan_destroy_fiber(launch.warps[l / LANES].lane[l % LANES].fiber);
+		fiber_give(launch.warps[l / LANES].lane[l % LANES].fiber);
 	}
 #endif
 	device_clock += launch.steps; /* a clock never runs backwards */

@@ -4,7 +4,7 @@
  * lanes; sorts, sums and malloc are the host's. With DYNGRAPH_SIM_WRONG in the environment an edge
  * of vertex 0 has another target, or (=lost) a free page is forgotten, or (=order) two edges of
  * vertex 0 change places, or (=name) vertex 0 has no name any more, or (=free) a free vertex is
- * forgotten.
+ * forgotten, or (=race) a lane that inserts an edge writes to the vertex without its lock.
  */
 #include <string.h>
 
@@ -17,12 +17,19 @@ struct launch {
 	uint32_t worker;
 	enum graph_kernel kernel;
 	uint32_t items;
+	bool races;
 };
 
 static void items_run(void *arg, uint32_t thread)
 {
 	const struct launch *l = arg;
 	struct graph_team team = {l->worker, thread % l->worker};
+	if (l->races && thread / l->worker < l->items) {
+		uint32_t *length =
+			vertex_at(l->work, l->layout, l->work->edge[thread / l->worker].from,
+				  VERTEX_NEIGHBORS);
+		*(volatile uint32_t *)length = *length;
+	}
 	if (thread / l->worker < l->items)
 		(is_change(l->kernel) ? lane_change : lane_read)(l->work, l->layout, team,
 								 l->kernel, thread / l->worker);
@@ -39,6 +46,8 @@ static void wrong_make(const struct launch *l)
 		l->work->id[0] = GRAPH_NONE;
 	else if (strcmp(how, "free") == 0 && l->work->free.filled)
 		l->work->free.filled--;
+	else if (strcmp(how, "race") == 0)
+		return;
 	else if (strcmp(how, "lost") == 0)
 		l->work->page_count++;
 	else if (strcmp(how, "order") == 0 && s.count > 1) {
@@ -52,7 +61,9 @@ static void wrong_make(const struct launch *l)
 cudaError_t graph_launch(struct graph_work *work, enum graph_layout layout, uint32_t worker,
 			 enum graph_kernel kernel, uint32_t items)
 {
-	struct launch l = {work, layout, is_single(kernel) ? 1 : worker, kernel, items};
+	const char *how = getenv("DYNGRAPH_SIM_WRONG");
+	bool races = how && strcmp(how, "race") == 0 && kernel == GRAPH_INSERT_EDGE;
+	struct launch l = {work, layout, is_single(kernel) ? 1 : worker, kernel, items, races};
 	struct gm_simt shape = {(items * l.worker + 31) / 32, 8, 1, GM_SIMT_FAIR};
 	wrong_make(&l);
 	return gm_simt_launch(&shape, items_run, &l) ? cudaSuccess : cudaErrorUnknown;

@@ -77,6 +77,17 @@ check_PROGRAMS += %D%/dyngraph
 %C%_dyngraph_CFLAGS = $(AM_CFLAGS)
 %C%_dyngraph_LDADD = $(OOC_SIM_LDADD) libgmsim.la libgm.la -lm -lpthread -ldl
 %C%_dyngraph_LDFLAGS = -Wl,-rpath-link,tests/sim/lib
+# The same, with all of the emulation, under ThreadSanitizer, to which a lane is a thread.
+dist_check_SCRIPTS += %D%/dyngraph_race.bats
+if RACE
+check_PROGRAMS += %D%/dyngraph_race
+%C%_dyngraph_race_SOURCES = $(graph_sources) %D%/dyngraph_sim.c src/sim/simt.c
+%C%_dyngraph_race_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)
+%C%_dyngraph_race_CFLAGS = $(AM_CFLAGS) -fsanitize=thread
+%C%_dyngraph_race_LDADD = $(OOC_SIM_LDADD) libgmsim.la libgm.la -lm -lpthread -ldl
+%C%_dyngraph_race_LDFLAGS = -Wl,-rpath-link,tests/sim/lib -fsanitize=thread
+TESTS += %D%/dyngraph_race.bats
+endif
 EXTRA_DIST += %D%/programs.bash
 dist_check_SCRIPTS += %D%/programs.bats %D%/programs_nvcc.sh %D%/spgemm.bats %D%/hashjoin.bats %D%/pagesteps.bats %D%/smallnodes.bats %D%/barneshut.bats %D%/arraylist.bats %D%/expressions.bats %D%/hostarrays.bats %D%/dyngraph.bats
 TESTS += %D%/programs.bats %D%/spgemm.bats %D%/hashjoin.bats %D%/pagesteps.bats %D%/smallnodes.bats %D%/barneshut.bats %D%/arraylist.bats %D%/expressions.bats %D%/hostarrays.bats %D%/dyngraph.bats
