@@ -25,6 +25,7 @@
 #include "shim/ipc/ipc.h"
 #include "shim/kernel/handle.h"
 #include "shim/kernel/inkernel.h"
+#include "shim/lack.h"
 #include "shim/neighbour.h"
 #include "shim/order/order.h"
 #include "shim/others.h"

@@ -68,10 +68,10 @@ bool gm_retry_own(CUresult result)
 
 #define RETRIES(symbol, ...) \
 	RETRIES_(symbol, (JOIN(P, COUNT(__VA_ARGS__))(__VA_ARGS__)), (JOIN(N, COUNT(__VA_ARGS__))))
-#define RETRIES_(symbol, parameters, arguments)                                     \
-	CUresult on_##symbol parameters                                             \
-	{                                                                           \
-		return GM_GATED(symbol, GM_RETRY_UNGUARDED(real.symbol arguments)); \
+#define RETRIES_(symbol, parameters, arguments)                                             \
+	CUresult on_##symbol parameters                                                     \
+	{                                                                                   \
+		return GM_GATED(symbol, GM_RETRY_UNGUARDED(symbol, real.symbol arguments)); \
 	}
 
 RETRIES(cuGraphUpload, CUgraphExec, CUstream)

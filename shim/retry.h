@@ -7,6 +7,7 @@
 #define GM_SHIM_RETRY_H
 
 #include "shim/call.h"
+#include "shim/lack.h"
 
 /*
  * True: a call that failed with `result` is worth a retry: it lacked device memory, and the pools
@@ -20,37 +21,51 @@ bool gm_retry_own(CUresult result);
 #define GM_RETRIES 2 /* at most: for memory of this process, then for that of others */
 
 /* GM_PASS, with such retries. */
-#define GM_PASS_RETRY_BY(retry, call)                                                     \
+#define GM_PASS_AGAIN(retry, call)                                                        \
 	({                                                                                \
 		CUresult tried_ = GM_PASS(call);                                          \
 		for (unsigned tries_ = 0; tries_ < GM_RETRIES && retry(tried_); tries_++) \
 			tried_ = GM_PASS(call);                                           \
 		tried_;                                                                   \
 	})
-#define GM_PASS_RETRY(call) GM_PASS_RETRY_BY(gm_retry, call)
+
+/* The same; a lack of memory is reported (shim/lack.h). `where` and `bytes` are evaluated then
+ * only. In the handler of `symbol`. */
+#define GM_PASS_RETRY_BY(retry, symbol, where, bytes, call)         \
+	({                                                          \
+		CUresult last_ = GM_PASS_AGAIN(retry, call);        \
+		if (GM_UNLIKELY(last_ == CUDA_ERROR_OUT_OF_MEMORY)) \
+			gm_lack(GM_HOOK_##symbol, where, bytes);    \
+		last_;                                              \
+	})
+#define GM_PASS_RETRY(symbol, where, bytes, call) \
+	GM_PASS_RETRY_BY(gm_retry, symbol, where, bytes, call)
 
 /* The same outside of gm_shim_enter: the guard is put up only if the first try fails. */
-#define GM_RETRY_UNGUARDED(call)                                                           \
+#define GM_RETRY_UNGUARDED(symbol, call)                                                   \
 	({                                                                                 \
 		CUresult tried_ = (call);                                                  \
 		if (GM_UNLIKELY(tried_ == CUDA_ERROR_OUT_OF_MEMORY) && gm_shim_enter()) {  \
 			for (unsigned tries_ = 0; tries_ < GM_RETRIES && gm_retry(tried_); \
 			     tries_++)                                                     \
 				tried_ = GM_PASS(call);                                    \
+			if (tried_ == CUDA_ERROR_OUT_OF_MEMORY)                            \
+				gm_lack(GM_HOOK_##symbol, GM_LACK_HERE, 0);                \
 			gm_shim_leave();                                                   \
 		}                                                                          \
 		tried_;                                                                    \
 	})
 
 /* A handler of a call that takes memory; `after` is evaluated on success. */
-#define GM_TAKES(symbol, parameters, arguments, after) \
-	GM_TAKES_BY(gm_retry, symbol, parameters, arguments, after)
-#define GM_TAKES_BY(retry, symbol, parameters, arguments, after)                             \
-	GM_HANDLER(symbol, parameters, arguments, ({                                         \
-			   CUresult taken_ = GM_PASS_RETRY_BY(retry, real.symbol arguments); \
-			   if (taken_ == CUDA_SUCCESS)                                       \
-				   after;                                                    \
-			   taken_;                                                           \
+#define GM_TAKES(symbol, where, bytes, parameters, arguments, after) \
+	GM_TAKES_BY(gm_retry, symbol, where, bytes, parameters, arguments, after)
+#define GM_TAKES_BY(retry, symbol, where, bytes, parameters, arguments, after)             \
+	GM_HANDLER(symbol, parameters, arguments, ({                                       \
+			   CUresult taken_ = GM_PASS_RETRY_BY(retry, symbol, where, bytes, \
+							      real.symbol arguments);      \
+			   if (taken_ == CUDA_SUCCESS)                                     \
+				   after;                                                  \
+			   taken_;                                                         \
 		   }))
 
 #endif

@@ -20,16 +20,17 @@ void gm_used_record(unsigned ordinal, uint64_t used)
 	gm_counter_add(ordinal, GM_C_device_asked, 1);
 }
 
-uint64_t gm_used_query(const struct gm_context *context)
+bool gm_used_query(const struct gm_context *context, uint64_t *out)
 {
 	size_t available, total;
 	CUstreamCaptureMode mode = gm_driver_quiet_begin(&gm_shim_driver);
 	CUresult result = gm_shim_driver.cuMemGetInfo_v2(&available, &total);
 	gm_driver_quiet_end(&gm_shim_driver, mode);
 	if (result != CUDA_SUCCESS || available > total)
-		return 0;
+		return false;
 	gm_used_record(context->ordinal, total - available);
-	return available;
+	*out = available;
+	return true;
 }
 
 /* Of several threads one gets true. */
@@ -46,13 +47,13 @@ static bool used_is_due(_Atomic uint64_t *when, uint64_t now, uint64_t pause)
 static __attribute__((noinline)) void used_poll(uint64_t now)
 {
 	CUresult ignored;
-	uint64_t pause = gm_knob_get()->log.level.sample;
+	uint64_t pause = gm_knob_get()->log.level.sample, available;
 	if (!gm_shim_n_devices || !used_is_due(&next_poll, now, pause / gm_shim_n_devices))
 		return;
 	const struct gm_context *context = gm_context_current(&gm_shim_driver, &ignored);
 	if (context && context->ordinal < GM_COUNTER_DEVICES &&
 	    used_is_due(&next_ask[context->ordinal], now, pause))
-		gm_used_query(context);
+		gm_used_query(context, &available);
 }
 
 void gm_used_sample(uint64_t now)

@@ -11,9 +11,9 @@
 
 /* Count the used bytes of a device, just read from the driver. */
 void gm_used_record(unsigned ordinal, uint64_t used);
-/* Query the device of `context`, which is current, and count the reply. Returns the free bytes; 0:
- * unknown. */
-uint64_t gm_used_query(const struct gm_context *context);
+/* Query the device of `context`, which is current, and count the reply. True: *available is the
+ * free bytes. */
+bool gm_used_query(const struct gm_context *context, uint64_t *available);
 /* Query the device of the current context, once between two samples (GPUMEM_LOG). */
 void gm_used_sample(uint64_t now);
 

@@ -26,7 +26,7 @@ libgmtool_a_SOURCES += %D%/command/archive.c %D%/command/archive.h %D%/command/c
 	%D%/command/live.c %D%/command/map.c %D%/command/sleep.c
 # summary; frag uses its fragmentation and foreign memory.
 libgmtool_a_SOURCES += %D%/summary/copy.c %D%/summary/foreign.c %D%/summary/frag.c %D%/summary/heap.c %D%/summary/table.c \
-	%D%/summary/log.c %D%/summary/short.c %D%/summary/summary.c %D%/summary/summary.h
+	%D%/summary/log.c %D%/summary/refused.c %D%/summary/short.c %D%/summary/summary.c %D%/summary/summary.h
 # Findings, and the rules that measure for them.
 libgmtool_a_SOURCES += %D%/finding/findings.c %D%/finding/findings.def %D%/finding/findings.h \
 	%D%/finding/rule_copy.c %D%/finding/rule_heap.c %D%/finding/rule_log.c %D%/finding/rule_logs.c %D%/finding/rule_torch.c

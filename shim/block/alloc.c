@@ -1,23 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "shim/block/alloc.h"
 
-#include <stdio.h>
 #include <string.h>
 
-#include "base/msg.h"
 #include "base/size.h"
 #include "log/count.h"
 #include "log/log.h"
 #include "shim/block/fill.h"
-#include "shim/block/holders.h"
 #include "shim/call.h"
 #include "shim/device.h"
 #include "shim/foreign/foreign.h"
 #include "shim/ipc/ipc.h"
+#include "shim/lack.h"
 #include "shim/modules.h"
 #include "shim/others.h"
 #include "shim/retry.h"
-#include "shim/used.h"
 #include "stack/held.h"
 #include "stack/stack.h"
 
@@ -39,7 +36,7 @@ struct request {
 static CUresult request_pass(const struct request *q)
 {
 	if (q->native) /* it must not fail because of the pool's idle memory */
-		return GM_PASS_RETRY(real.cuMemAlloc_v2(q->out, q->size));
+		return GM_PASS_AGAIN(gm_retry, real.cuMemAlloc_v2(q->out, q->size));
 	if (q->pitch)
 		return GM_PASS(
 			real.cuMemAllocPitch_v2(q->out, q->pitch, q->width, q->height, q->element));
@@ -92,50 +89,6 @@ static void request_served(const struct request *q, const struct gm_block *b, un
 	gm_log_put(&record);
 }
 
-/* Write the holders of the memory into the log and `text`. */
-static void alloc_hold_report(unsigned device, const struct gm_pool *pool, unsigned failure,
-			      char text[GM_HOLDERS_TEXT])
-{
-	struct gm_holders holders;
-	gm_holders_find(device, pool, &holders);
-	gm_holders_write(&holders, device, failure);
-	gm_holders_text(&holders, text);
-	gm_holders_free(&holders);
-}
-
-/* One line about the state of the pool. Programs may allocate until they fail, many times, so a
- * device's first failure is reported, the second, the fourth, and so on. */
-static void alloc_report_failure(unsigned device, const struct gm_pool *pool, size_t asked)
-{
-	enum { ASKED, LIMIT, LIVE, IDLE, LARGEST, UNRECLAIMABLE, N };
-	static atomic_uint failures[GM_COUNTER_DEVICES];
-	struct gm_pool_stats s;
-	char text[N][32], nth[32] = "", held[GM_HOLDERS_TEXT];
-	unsigned n = atomic_fetch_add_explicit(&failures[device], 1, memory_order_relaxed) + 1;
-	if (n & (n - 1))
-		return;
-	if (n > 1)
-		snprintf(nth, sizeof nth, " (failure %u)", n);
-	gm_pool_stats(pool, &s);
-	alloc_hold_report(device, pool, n, held);
-	const struct gm_shim_device *d = &gm_shim_devices[device];
-	const char *log = *held && gm_log_path() ? gm_log_path() : "";
-	const uint64_t value[N] = {[ASKED] = asked,
-				   [LIMIT] = d->limit < d->total ? d->limit : d->total,
-				   [LIVE] = s.handed_out,
-				   [IDLE] = s.idle,
-				   [LARGEST] = s.largest_idle,
-				   [UNRECLAIMABLE] = s.unreclaimable};
-	for (unsigned i = 0; i < N; i++)
-		gm_size_format(value[i], text[i], sizeof text[i]);
-	gm_msg(GM_MSG_WARN,
-	       "out of memory on device %u%s: asked %s, limit %s, live %s, idle %s, largest idle "
-	       "%s, unreclaimable %s%s%s" GM_MSG_TEXT,
-	       device, nth, text[ASKED], text[LIMIT], text[LIVE], text[IDLE], text[LARGEST],
-	       text[UNRECLAIMABLE], held, *log ? "; all: gpumemstat live --at=oom " : "",
-	       GM_MSG_CUT(log));
-}
-
 static CUresult request_refused(const struct request *q, CUresult result)
 {
 	unsigned device = q->context->ordinal;
@@ -143,20 +96,15 @@ static CUresult request_refused(const struct request *q, CUresult result)
 	uint64_t end = alloc_timed(device, call);
 	gm_counter_add(device, GM_C_allocate_calls, 1);
 	gm_counter_add(device, GM_C_allocate_failed, 1);
-	if (gm_log_wants(GM_RECORD_ALLOCATE_FAILED)) {
-		struct gm_record record =
-			gm_shim_record(GM_RECORD_ALLOCATE_FAILED, q->hook, q->context,
-				       gm_shim_time(end), gm_tick_ns(call.start, end), result);
-		record.size = q->size;
-		if (gm_stack_wanted(q->size))
-			record_add_stack(&record, q->from, end);
-		gm_log_put(&record);
-	}
-	struct gm_pool *pool = gm_shim_pool_if_any(device);
-	if (pool && result == CUDA_ERROR_OUT_OF_MEMORY) {
-		gm_pool_snapshot(pool, q->size, gm_used_query(q->context));
-		alloc_report_failure(device, pool, q->size);
-	}
+	struct gm_record record =
+		gm_shim_record(GM_RECORD_ALLOCATE_FAILED, q->hook, q->context, gm_shim_time(end),
+			       gm_tick_ns(call.start, end), result);
+	record.size = q->size;
+	if (gm_stack_wanted(q->size))
+		record_add_stack(&record, q->from, end);
+	gm_log_put(&record);
+	if (result == CUDA_ERROR_OUT_OF_MEMORY)
+		gm_lack_allocation(q->hook, q->context, q->size, record.stack);
 	return result;
 }
 

@@ -84,7 +84,7 @@ static void green_remember(CUgreenCtx green, CUdevice device)
 	real.cuDevicePrimaryCtxRelease_v2(device); /* the green context keeps it alive */
 }
 
-GM_TAKES(cuGreenCtxCreate,
+GM_TAKES(cuGreenCtxCreate, device, 0,
 	 (CUgreenCtx * out, CUdevResourceDesc desc, CUdevice device, unsigned flags),
 	 (out, desc, device, flags), green_remember(*out, device))
 
@@ -133,15 +133,15 @@ static void context_made(CUcontext handle)
 		context_sample_first(handle, context->ordinal);
 }
 
-GM_TAKES(cuCtxCreate_v2, (CUcontext * out, unsigned flags, CUdevice device), (out, flags, device),
-	 context_made(*out))
-GM_TAKES(cuCtxCreate_v3,
+GM_TAKES(cuCtxCreate_v2, device, 0, (CUcontext * out, unsigned flags, CUdevice device),
+	 (out, flags, device), context_made(*out))
+GM_TAKES(cuCtxCreate_v3, device, 0,
 	 (CUcontext * out, CUexecAffinityParam *affinity, int n, unsigned flags, CUdevice device),
 	 (out, affinity, n, flags, device), context_made(*out))
-GM_TAKES(cuCtxCreate_v4,
+GM_TAKES(cuCtxCreate_v4, device, 0,
 	 (CUcontext * out, CUctxCreateParams *params, unsigned flags, CUdevice device),
 	 (out, params, flags, device), context_made(*out))
-GM_TAKES(cuDevicePrimaryCtxRetain, (CUcontext * out, CUdevice device), (out, device), ({
+GM_TAKES(cuDevicePrimaryCtxRetain, device, 0, (CUcontext * out, CUdevice device), (out, device), ({
 		 gm_context_remember_primary(device, *out);
 		 context_made(*out);
 	 }))

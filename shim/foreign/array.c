@@ -78,12 +78,15 @@ static CUDA_ARRAY3D_DESCRIPTOR array_descriptor_3d(const CUDA_ARRAY_DESCRIPTOR *
 	};
 }
 
-GM_TAKES(cuArrayCreate_v2, (CUarray * out, const CUDA_ARRAY_DESCRIPTOR *d), (out, d),
+GM_TAKES(cuArrayCreate_v2, GM_LACK_HERE,
+	 array_bytes(&(CUDA_ARRAY3D_DESCRIPTOR[]){array_descriptor_3d(d)}[0], 1),
+	 (CUarray * out, const CUDA_ARRAY_DESCRIPTOR *d), (out, d),
 	 array_given(GM_SPACE_ARRAY, *out, &(CUDA_ARRAY3D_DESCRIPTOR[]){array_descriptor_3d(d)}[0],
 		     1))
-GM_TAKES(cuArray3DCreate_v2, (CUarray * out, const CUDA_ARRAY3D_DESCRIPTOR *d), (out, d),
+GM_TAKES(cuArray3DCreate_v2, GM_LACK_HERE, array_bytes(d, 1),
+	 (CUarray * out, const CUDA_ARRAY3D_DESCRIPTOR *d), (out, d),
 	 array_given(GM_SPACE_ARRAY, *out, d, 1))
-GM_TAKES(cuMipmappedArrayCreate,
+GM_TAKES(cuMipmappedArrayCreate, GM_LACK_HERE, array_bytes(d, levels),
 	 (CUmipmappedArray * out, const CUDA_ARRAY3D_DESCRIPTOR *d, unsigned levels),
 	 (out, d, levels), array_given(GM_SPACE_MIPMAP, *out, d, levels))
 GM_GIVES_UP(cuArrayDestroy, (CUarray array), (array), GM_SPACE_ARRAY, array)

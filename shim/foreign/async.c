@@ -59,19 +59,20 @@ static void async_from_pool(CUdeviceptr at, size_t size, CUstream stream)
 	async_add(&f, at, size, stream);
 }
 
-GM_TAKES(cuMemAllocAsync, (CUdeviceptr * out, size_t size, CUstream stream), (out, size, stream),
-	 async_from_device(*out, size, PLAIN(stream)))
-GM_TAKES(cuMemAllocAsync_ptsz, (CUdeviceptr * out, size_t size, CUstream stream),
-	 (out, size, stream), async_from_device(*out, size, OWN(stream)))
-GM_TAKES(cuMemAllocFromPoolAsync,
+GM_TAKES(cuMemAllocAsync, GM_LACK_HERE, size, (CUdeviceptr * out, size_t size, CUstream stream),
+	 (out, size, stream), async_from_device(*out, size, PLAIN(stream)))
+GM_TAKES(cuMemAllocAsync_ptsz, GM_LACK_HERE, size,
+	 (CUdeviceptr * out, size_t size, CUstream stream), (out, size, stream),
+	 async_from_device(*out, size, OWN(stream)))
+GM_TAKES(cuMemAllocFromPoolAsync, GM_LACK_HERE, size,
 	 (CUdeviceptr * out, size_t size, CUmemoryPool pool, CUstream stream),
 	 (out, size, pool, stream), async_from_pool(*out, size, PLAIN(stream)))
-GM_TAKES(cuMemAllocFromPoolAsync_ptsz,
+GM_TAKES(cuMemAllocFromPoolAsync_ptsz, GM_LACK_HERE, size,
 	 (CUdeviceptr * out, size_t size, CUmemoryPool pool, CUstream stream),
 	 (out, size, pool, stream), async_from_pool(*out, size, OWN(stream)))
 
 /* Memory from a pool outlives the pool. */
-GM_TAKES(cuMemPoolCreate, (CUmemoryPool * pool, const CUmemPoolProps *props), (pool, props),
-	 gm_counter_add(0, GM_C_async_pools, 1))
+GM_TAKES(cuMemPoolCreate, GM_LACK_HERE, 0, (CUmemoryPool * pool, const CUmemPoolProps *props),
+	 (pool, props), gm_counter_add(0, GM_C_async_pools, 1))
 COUNTS(cuMemPoolDestroy, (CUmemoryPool pool), (pool), GM_C_async_pools_gone)
 COUNTS(cuMemPoolTrimTo, (CUmemoryPool pool, size_t keep), (pool, keep), GM_C_async_pool_trims)

@@ -132,11 +132,18 @@ static void handle_owned(CUmemGenericAllocationHandle handle, CUdeviceptr addres
 	gm_lock_release(&lock);
 }
 
-GM_TAKES(cuMemCreate,
+/* Memory of which device the call lacked. */
+static int lack_where(const CUmemAllocationProp *prop)
+{
+	return prop->location.type == CU_MEM_LOCATION_TYPE_DEVICE ? prop->location.id
+								  : GM_LACK_HOST;
+}
+
+GM_TAKES(cuMemCreate, lack_where(prop), size,
 	 (CUmemGenericAllocationHandle * handle, size_t size, const CUmemAllocationProp *prop,
 	  unsigned long long flags),
 	 (handle, size, prop, flags), memory_created(*handle, size, prop))
-GM_TAKES(cuMemImportFromShareableHandle,
+GM_TAKES(cuMemImportFromShareableHandle, GM_LACK_HERE, 0,
 	 (CUmemGenericAllocationHandle * handle, void *shared, CUmemAllocationHandleType type),
 	 (handle, shared, type), handle_owned(*handle, 0))
 

@@ -14,13 +14,13 @@ static void external_given(enum gm_foreign_kind kind, enum gm_foreign_space spac
 		(struct gm_foreign){.key = key, .space = space, .kind = kind, .size = size});
 }
 
-GM_TAKES(cuImportExternalMemory,
+GM_TAKES(cuImportExternalMemory, GM_LACK_HERE, desc->size,
 	 (CUexternalMemory * out, const CUDA_EXTERNAL_MEMORY_HANDLE_DESC *desc), (out, desc),
 	 external_given(GM_FOREIGN_EXTERNAL, GM_SPACE_EXTERNAL, (uint64_t)*out, desc->size))
-GM_TAKES(cuExternalMemoryGetMappedBuffer,
+GM_TAKES(cuExternalMemoryGetMappedBuffer, GM_LACK_HERE, desc->size,
 	 (CUdeviceptr * out, CUexternalMemory memory, const CUDA_EXTERNAL_MEMORY_BUFFER_DESC *desc),
 	 (out, memory, desc), external_given(GM_FOREIGN_VIEW, GM_SPACE_DEVICE, *out, desc->size))
-GM_TAKES(cuExternalMemoryGetMappedMipmappedArray,
+GM_TAKES(cuExternalMemoryGetMappedMipmappedArray, GM_LACK_HERE, 0,
 	 (CUmipmappedArray * out, CUexternalMemory memory,
 	  const CUDA_EXTERNAL_MEMORY_MIPMAPPED_ARRAY_DESC *desc),
 	 (out, memory, desc), external_given(GM_FOREIGN_VIEW, GM_SPACE_MIPMAP, (uint64_t)*out, 0))

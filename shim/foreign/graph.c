@@ -122,7 +122,7 @@ ENDS(cuGraphDestroy, CUgraph)
 ENDS(cuGraphExecDestroy, CUgraphExec)
 
 #define INSTANTIATES(symbol, parameters, arguments) \
-	GM_TAKES(symbol, parameters, arguments, graph_instantiated(graph, *exec))
+	GM_TAKES(symbol, GM_LACK_HERE, 0, parameters, arguments, graph_instantiated(graph, *exec))
 INSTANTIATES(cuGraphInstantiate,
 	     (CUgraphExec * exec, CUgraph graph, CUgraphNode *node, char *text, size_t size),
 	     (exec, graph, node, text, size))
@@ -155,7 +155,7 @@ static void node_given(CUgraph graph, const CUmemPoolProps *props, CUdeviceptr a
 		gm_foreign_add(&f);
 }
 
-GM_TAKES(cuGraphAddMemAllocNode,
+GM_TAKES(cuGraphAddMemAllocNode, GM_LACK_HERE, params->bytesize,
 	 (CUgraphNode * node, CUgraph graph, const CUgraphNode *before, size_t n,
 	  CUDA_MEM_ALLOC_NODE_PARAMS *params),
 	 (node, graph, before, n, params),
@@ -203,7 +203,8 @@ static void node_added(CUgraph graph, const CUgraphNodeParams *params)
 			   bool known = gm_foreign_take(GM_SPACE_DEVICE, at, &f);                 \
 			   CUresult done =                                                        \
 				   GM_NODE_RUN(&t, (params = gm_node_complete(&t, params, &copy), \
-						    GM_PASS_RETRY(real.symbol arguments)));       \
+						    GM_PASS_RETRY(symbol, GM_LACK_HERE, 0,        \
+								  real.symbol arguments)));       \
 			   gm_foreign_took(&f, known, done);                                      \
 			   if (done == CUDA_SUCCESS)                                              \
 				   node_added(graph, params);                                     \

@@ -34,7 +34,8 @@ static CUresult limit_set(CUlimit limit, size_t value)
 {
 	struct gm_inkernel *h = limit_taken(limit);
 	if (!h)
-		return GM_PASS_RETRY(real.cuCtxSetLimit(limit, value));
+		return GM_PASS_RETRY(cuCtxSetLimit, GM_LACK_HERE, 0,
+				     real.cuCtxSetLimit(limit, value));
 	if (atomic_load_explicit(&h->launched, memory_order_relaxed))
 		return CUDA_ERROR_INVALID_VALUE;
 	atomic_store(&h->limit, limit_round(h, value));

@@ -43,31 +43,31 @@ static void launch_end(struct gm_heap_host *heap, const void *function, CUstream
 	}
 }
 
-#define LAUNCH_EARLY(symbol, parameters, arguments, function, stream_, early)                    \
-	static __attribute__((noinline)) CUresult watched_##symbol parameters                    \
-	{                                                                                        \
-		return GM_GATED(symbol, ({                                                       \
-					struct gm_heap_host *heap =                              \
-						launch_begin(function, stream_);                 \
-					bool ordered = gm_order_is_on();                         \
-					if (ordered)                                             \
-						gm_submit_begin(stream_, early);                 \
-					CUresult result =                                        \
-						GM_RETRY_UNGUARDED(real.symbol arguments);       \
-					if (ordered)                                             \
-						gm_submit_end();                                 \
-					launch_end(heap, function, stream_, result);             \
-					gm_fence_suspect(result);                                \
-					result;                                                  \
-				}));                                                             \
-	}                                                                                        \
-	/* A single tail call: the compiler moves no argument. */                                \
-	CUresult on_##symbol parameters                                                          \
-	{                                                                                        \
-		__typeof__(real.symbol) next = real.symbol;                                      \
-		if (GM_UNLIKELY(atomic_load_explicit(&gm_launch_watched, memory_order_relaxed))) \
-			next = watched_##symbol;                                                 \
-		return next arguments;                                                           \
+#define LAUNCH_EARLY(symbol, parameters, arguments, function, stream_, early)                      \
+	static __attribute__((noinline)) CUresult watched_##symbol parameters                      \
+	{                                                                                          \
+		return GM_GATED(symbol, ({                                                         \
+					struct gm_heap_host *heap =                                \
+						launch_begin(function, stream_);                   \
+					bool ordered = gm_order_is_on();                           \
+					if (ordered)                                               \
+						gm_submit_begin(stream_, early);                   \
+					CUresult result =                                          \
+						GM_RETRY_UNGUARDED(symbol, real.symbol arguments); \
+					if (ordered)                                               \
+						gm_submit_end();                                   \
+					launch_end(heap, function, stream_, result);               \
+					gm_fence_suspect(result);                                  \
+					result;                                                    \
+				}));                                                               \
+	}                                                                                          \
+	/* A single tail call: the compiler moves no argument. */                                  \
+	CUresult on_##symbol parameters                                                            \
+	{                                                                                          \
+		__typeof__(real.symbol) next = real.symbol;                                        \
+		if (GM_UNLIKELY(atomic_load_explicit(&gm_launch_watched, memory_order_relaxed)))   \
+			next = watched_##symbol;                                                   \
+		return next arguments;                                                             \
 	}
 #define LAUNCH(symbol, parameters, arguments, function, stream_) \
 	LAUNCH_EARLY(symbol, parameters, arguments, function, stream_, false)
@@ -123,7 +123,8 @@ static CUresult watched_multi(CUDA_LAUNCH_PARAMS *list, unsigned n, unsigned fla
 	for (unsigned i = 0; list && i < n && ordered; i++)
 		gm_submit_begin(list[i].hStream, false);
 	CUresult result =
-		GM_RETRY_UNGUARDED(real.cuLaunchCooperativeKernelMultiDevice(list, n, flags));
+		GM_RETRY_UNGUARDED(cuLaunchCooperativeKernelMultiDevice,
+				   real.cuLaunchCooperativeKernelMultiDevice(list, n, flags));
 	for (unsigned i = 0; list && i < n && ordered; i++)
 		gm_submit_end();
 	for (unsigned i = 0; list && i < n && i < MOST; i++)

@@ -95,14 +95,15 @@ static void handle_given(const void *handle, enum gm_handle_kind kind, const cha
 
 /* A handler of a call that returns *out, a handle of the kind `kind_`; `name_`: of a kernel, or
  * NULL. `before` is evaluated before the call. */
-#define GIVES(symbol, parameters, arguments, kind_, name_, before)               \
-	GM_HANDLER(symbol, parameters, arguments, ({                             \
-			   enum gm_handle_kind kind = kind_;                     \
-			   before;                                               \
-			   CUresult done = GM_PASS_RETRY(real.symbol arguments); \
-			   if (done == CUDA_SUCCESS && out)                      \
-				   handle_given(*out, kind, name_);              \
-			   done;                                                 \
+#define GIVES(symbol, parameters, arguments, kind_, name_, before)                                \
+	GM_HANDLER(symbol, parameters, arguments, ({                                              \
+			   enum gm_handle_kind kind = kind_;                                      \
+			   before;                                                                \
+			   CUresult done =                                                        \
+				   GM_PASS_RETRY(symbol, GM_LACK_HERE, 0, real.symbol arguments); \
+			   if (done == CUDA_SUCCESS && out)                                       \
+				   handle_given(*out, kind, name_);                               \
+			   done;                                                                  \
 		   }))
 
 GIVES(cuModuleLoad, (CUmodule * out, const char *path), (out, path), image_judge(NULL, path), NULL,
@@ -149,8 +150,10 @@ static CUresult library_load(CUlibrary *out, const void *image, CUjit_option *op
 	bool unread = image && gm_inkernel_wanted() &&
 		      image_stays(image, library_options, library_values, library_n);
 	enum gm_handle_kind kind = unread ? GM_HANDLE_UNREAD : image_judge(image, NULL);
-	CUresult result = GM_PASS_RETRY(real.cuLibraryLoadData(
-		out, image, options, values, n, library_options, library_values, library_n));
+	CUresult result =
+		GM_PASS_RETRY(cuLibraryLoadData, GM_LACK_HERE, 0,
+			      real.cuLibraryLoadData(out, image, options, values, n,
+						     library_options, library_values, library_n));
 	if (result == CUDA_SUCCESS && out && unread)
 		gm_handle_remember_unread(*out, image);
 	else if (result == CUDA_SUCCESS && out)

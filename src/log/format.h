@@ -53,7 +53,8 @@ struct gm_segment_head {
 };
 
 _Static_assert(sizeof(struct gm_segment_head) == 112, "gpumem-log(5) gives the offsets");
-_Static_assert(sizeof(struct gm_sample) == 248, "gpumem-log(5) gives the offsets");
+_Static_assert(GM_SAMPLE_POOL == 248 && sizeof(struct gm_sample) == 304,
+	       "gpumem-log(5) gives the offsets");
 
 /* Slots of a record with `length` bytes of text or body. */
 static inline uint32_t gm_format_slots(size_t length)

@@ -190,7 +190,7 @@ void gm_log_put_sample(const struct gm_record *record, const struct gm_sample *s
 {
 	struct gm_writer *w = &gm_writer;
 	struct gm_record r = *record;
-	r.held = sizeof *sample;
+	r.held = r.kind == GM_RECORD_SAMPLE ? GM_SAMPLE_POOL : sizeof *sample;
 	if (!r.time)
 		r.time = gm_clock_ns();
 	if (r.kind == GM_RECORD_SAMPLE) {
@@ -200,7 +200,7 @@ void gm_log_put_sample(const struct gm_record *record, const struct gm_sample *s
 		gm_lock_release(&w->lock);
 	}
 	if (gm_log_wants((enum gm_record_kind)r.kind))
-		record_put(&r, sample, sizeof *sample);
+		record_put(&r, sample, r.held);
 	if (r.kind == GM_RECORD_OUT_OF_MEMORY && w->file.memory)
 		atomic_fetch_or_explicit(&w->due, GM_DUE_FLUSH, memory_order_relaxed);
 }

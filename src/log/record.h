@@ -30,7 +30,8 @@
 		"fragmentation sample of a device: 0, 0, length of struct gm_sample, which "      \
 		"follows")                                                                        \
 	GM_KIND(13, OUT_OF_MEMORY,                                                                \
-		"snapshot: 0, asked, length of struct gm_sample, which follows")                  \
+		"a call lacked memory, of no device: of the host; snapshot: 0, asked (0: not "    \
+		"known), length of struct gm_sample, which follows")                              \
 	GM_KIND(14, MARK, "a mark of the program: string is its text")                            \
 	GM_KIND(15, LIVE,                                                                         \
 		"checkpoint: a block that was live: base, requested, handed out, block id")       \
@@ -75,6 +76,8 @@ enum gm_record_kind {
 #undef GM_KIND
 };
 
+#define GM_RECORD_NO_DEVICE 255
+
 enum gm_record_flag {
 	GM_RECORD_DRIVER = 1 << 0, /* served by the driver instead of the pool */
 	GM_RECORD_H2D = 1 << 1,	   /* direction of a copy; none of the five: a memset or unknown */
@@ -110,8 +113,8 @@ struct gm_record {
 	uint32_t thread;   /* Linux thread id */
 	union {
 		uint32_t string; /* number of a STRING record; 0 none */
-		uint32_t stack;	 /* of ALLOCATE, ALLOCATE_FAILED, LIVE, HELD, TENSOR, TENSOR_LIVE,
-				  * TENSOR_REFUSED: of a STACK record */
+		uint32_t stack;	 /* of ALLOCATE, ALLOCATE_FAILED, OUT_OF_MEMORY, LIVE, HELD, TENSOR,
+				  * TENSOR_LIVE, TENSOR_REFUSED: of a STACK record */
 	};
 	uint16_t hook;	 /* row of hooks.def, from 1, in the header's list of names; 0 none */
 	uint16_t status; /* CUresult of the call */
@@ -138,7 +141,14 @@ struct gm_sample {
 	uint64_t limit;
 	uint32_t idle_units[GM_SAMPLE_BINS]; /* of GM_SAMPLE_UNIT bytes; saturating */
 	uint16_t idle_runs[GM_SAMPLE_BINS];  /* saturating */
+	/* OUT_OF_MEMORY alone, 0 in older logs: the process's bytes outside of the pool (owner.def)
+	 */
+	uint64_t driver, created, async, arrays, graphs;
+	uint64_t managed;      /* bytes, wherever their pages are */
+	uint64_t device_asked; /* 1: device_free is the driver's answer, even if it is 0 */
 };
+/* The body of SAMPLE. */
+#define GM_SAMPLE_POOL offsetof(struct gm_sample, driver)
 /* The body without the last two members, as the first logs have it. */
 #define GM_SAMPLE_SHORT offsetof(struct gm_sample, idle_units)
 

@@ -16,7 +16,7 @@
 #include "log/count.h"
 
 #define SAMPLE_SLOTS 5
-_Static_assert(1 + (sizeof(struct gm_sample) + GM_MORE_SIZE - 1) / GM_MORE_SIZE == SAMPLE_SLOTS,
+_Static_assert(1 + (GM_SAMPLE_POOL + GM_MORE_SIZE - 1) / GM_MORE_SIZE == SAMPLE_SLOTS,
 	       "a sample takes five slots");
 
 static struct {

@@ -324,7 +324,7 @@ CUresult gm_pool_grant(struct gm_pool *pool, CUdevice peer);
 CUresult gm_pool_revoke(struct gm_pool *pool, CUdevice peer);
 
 /* Current and peak figures, consistent with one another. Empties all shelves, so the next
- * allocations take the pool's lock; so do the next two functions and gm_pool_snapshot. */
+ * allocations take the pool's lock; so do the next two functions. */
 void gm_pool_stats(const struct gm_pool *pool, struct gm_pool_stats *out);
 
 /*
@@ -342,10 +342,6 @@ void gm_pool_sample(const struct gm_pool *pool, struct gm_sample *out);
  */
 void gm_pool_walk(const struct gm_pool *pool, void (*each)(void *arg, const struct gm_block *block),
 		  void *arg);
-
-/* Log the pool's state at a failed request of `asked` bytes. `device_free`: free bytes of the
- * device by the driver; 0: unknown. */
-void gm_pool_snapshot(const struct gm_pool *pool, size_t asked, uint64_t device_free);
 
 /* Check every invariant; if false, *why (may be NULL) names the first broken one. Takes the pool's
  * locks. Debug builds check at entry and exit of every mutator (valid.h). */

@@ -439,17 +439,3 @@ void gm_pool_sample(const struct gm_pool *pool, struct gm_sample *out)
 				  .limit = pool->config.limit};
 	runs_sample(&s, out);
 }
-
-void gm_pool_snapshot(const struct gm_pool *pool, size_t asked, uint64_t device_free)
-{
-	if (!gm_log_wants(GM_RECORD_OUT_OF_MEMORY))
-		return;
-	struct gm_sample sample;
-	gm_pool_sample(pool, &sample);
-	sample.device_free = device_free;
-	struct gm_record record = {.size = asked,
-				   .device = (uint8_t)pool->config.ordinal,
-				   .status = CUDA_ERROR_OUT_OF_MEMORY,
-				   .kind = GM_RECORD_OUT_OF_MEMORY};
-	gm_log_put_sample(&record, &sample);
-}

@@ -62,8 +62,9 @@ job() {
 	cuMemAlloc_v2            3          1    1.00 us    3.00 us    3.00 us
 	cuMemFree_v2             1          0     900 ns     900 ns     900 ns
 
-	out of memory at 3.00 s, device 0: 7.00 GiB asked; 64.0 MiB mapped, 63.0 MiB
-	              idle (largest 63.0 MiB), 1.00 GiB free on the device
+	out of memory at 3.00 s, device 0: cuMemAlloc_v2, 7.00 GiB asked; 977 KiB live,
+	              63.0 MiB idle (largest 63.0 MiB); 6.94 GiB of others, 1.00 GiB
+	              free
 
 	findings      Out of memory: 7.00 GiB was asked for, and 6.94 GiB of the device
 	              is neither this process's nor free. Look for other processes with
@@ -89,7 +90,7 @@ job() {
 	peak mapped        2.00 MiB   96.0 MiB    192 MiB
 	allocations               1          2          2
 	of these, driver          0          1          1
-	of these, failed          0          0          0
+	failed                    0          0          0
 	length               1.00 s     2.00 s     3.00 s
 
 	findings      The ranks are not balanced: the peaks of what they requested go

@@ -74,6 +74,18 @@ over() { MEAN=("$@" at:3s sample:0:1M:0); }
 	has oom_in_use map:0:6G:1us alloc:0:6G:1us fail:0:3G:1G fail:0:3G:1G
 	says "Out of memory: 3.00 GiB was asked for while 6.00 GiB was in use. 'gpumemstat live --at=oom' shows the call stacks that held it."
 	hasnt oom_in_use fail:0:9G:8G
+	# The process's own memory at the moment, not its highest, nor the pool's alone.
+	has oom_in_use give:foreign_created_calls:0:7G take:foreign_created_calls:0:1G own:0:6G fail:0:3G:1G
+	says 'Out of memory: 3.00 GiB was asked for while 6.00 GiB was in use.'
+	has oom_others give:foreign_created_calls:0:7G take:foreign_created_calls:0:5G own:0:2G fail:0:3G:2G
+	says "Out of memory: 3.00 GiB was asked for, and 4.00 GiB of the device is neither this process's nor free."
+	has oom_in_use own:0:6G call:0:3G:0 # any call
+	has oom_unsized own:0:6G call:0:0:1G call:0:3G:0
+	says 'Out of memory in cuMemcpyHtoD_v2, while 6.00 GiB was in use by this process, and 1.00 GiB by others.'
+	hasnt oom_unsized own:0:6G call:0:3G:0 call:0:0:1G
+	has oom_host nohost:3G nohost:2G
+	says '2 calls were refused for lack of memory of the host.'
+	hasnt oom_host fail:0:9G:8G
 	for words in fail:0:9G:8G 'map:0:6G:1us alloc:0:6G:1us fail:0:3G:1G'; do
 		[ "$(rules_of $words | grep -c '^oom_')" -eq 1 ]
 	done

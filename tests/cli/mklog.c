@@ -11,6 +11,9 @@
  *   alloc:DEVICE:SIZE:TIME    a block of the pool; the n-th one is block n
  *   driver:DEVICE:SIZE:TIME   an allocation that the driver serves
  *   fail:DEVICE:SIZE:FREE     an allocation is refused, with FREE left on the device
+ *   own:DEVICE:SIZE           memory of cuMemCreate, as the next refusal of the device has it
+ *   call:DEVICE:SIZE:FREE     a copy lacks memory; SIZE 0: not known
+ *   nohost:SIZE               a copy lacks memory of the host
  *   lack:DEVICE:SIZE          an allocation is refused by the driver, without a pool
  *   held:DEVICE:SIZE:N        live at the last refusal: N blocks of this stack and SIZE
  *   rest:DEVICE:SIZE:N        live at the last refusal: N other blocks of SIZE each
@@ -304,17 +307,47 @@ static void do_lack(const uint64_t v[WORDS])
 			       .kind = GM_RECORD_ALLOCATE_FAILED});
 }
 
-static void do_fail(const uint64_t v[WORDS])
+static void do_own(const uint64_t v[WORDS])
+{
+	devices[v[0]].next.created = v[1];
+	devices[v[0]].next.device_asked = 1;
+}
+
+static void lack_put(const uint64_t v[WORDS], unsigned hook)
 {
 	const unsigned d = (unsigned)v[0];
-	failures[d]++;
 	struct gm_sample sample = state(d, devices[d].mapped - devices[d].handed_out, 0);
-	const struct gm_record snapshot = {
-		.size = v[1], .device = (uint8_t)d, .kind = GM_RECORD_OUT_OF_MEMORY};
+	const struct gm_record snapshot = {.size = v[1],
+					   .hook = (uint16_t)hook,
+					   .device = (uint8_t)d,
+					   .kind = GM_RECORD_OUT_OF_MEMORY};
+	failures[d]++;
 	sample.device_free = v[2];
 	sample.device_total = 8 * GM_GIB;
 	gm_log_put_sample(&snapshot, &sample);
+}
+
+static void do_fail(const uint64_t v[WORDS])
+{
+	lack_put(v, HOOK_ALLOC);
 	do_lack(v);
+}
+
+static void do_call(const uint64_t v[WORDS])
+{
+	lack_put(v, HOOK_COPY);
+	gm_counter_add((unsigned)v[0], GM_C_refused_calls, 1);
+}
+
+static void do_host(const uint64_t v[WORDS])
+{
+	const struct gm_sample none = {0};
+	const struct gm_record record = {.size = v[0],
+					 .hook = HOOK_COPY,
+					 .device = GM_RECORD_NO_DEVICE,
+					 .kind = GM_RECORD_OUT_OF_MEMORY};
+	gm_log_put_sample(&record, &none);
+	gm_counter_add(0, GM_C_refused_calls, 1);
 }
 
 static void do_table(const uint64_t v[WORDS])
@@ -453,6 +486,7 @@ static const struct word {
 	{"move", "ns", do_move},      {"gone", "n", do_gone},	    {"stack", "n", do_stack},
 	{"kernel", "n", do_kernel},   {"table", "nnn", do_table},   {"tensor", "ds", do_tensor},
 	{"back", "n", do_back},	      {"refuse", "dss", do_refuse}, {"lack", "ds", do_lack},
+	{"own", "ds", do_own},	      {"call", "dss", do_call},	    {"nohost", "s", do_host},
 };
 
 static bool counter_parse(const char *name, uint64_t *out)

@@ -78,7 +78,7 @@ record() {
 	"$TOOL" --json >out
 	jq -e '.logs[0].out_of_memory[0] | .limit == 33554432 and .device_free > 1900 * 1048576 and
 		.device_free + .mapped <= 2048 * 1048576' out
-	"$TOOL" -v --width=200 | grep -qE '^out of memory .*, 1\.9[0-9] GiB free on the device$'
+	"$TOOL" -v --width=200 | grep -qE '^out of memory .*: cuMemAlloc_v2, .* live, .*; .* of others, 1\.9[0-9] GiB free$'
 	jq -e '[.logs[0].findings[].rule] | index("oom_limit_pieces") != null and index("oom_fragmented") == null' out
 	"$TOOL" | tr -s ' \n' ' ' | grep -q 'GPUMEM_LIMIT keeps this process at 32.0 MiB'
 	# An old log has no such value, and no message about it.

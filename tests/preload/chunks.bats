@@ -59,15 +59,15 @@ same_but_said() {
 	KNOBS=('GPUMEM_LIMIT=64M')
 	SIM_MEMORY=256M preloaded "$PROGRAMS/pressure" fill >/dev/null 2>"$BATS_TEST_TMPDIR/said"
 	diff -u "$BATS_TEST_TMPDIR/said" - <<-'END'
-		gpumem: out of memory on device 0: asked 16.0 MiB, limit 64.0 MiB, live 64.0 MiB, idle 0 B, largest idle 0 B, unreclaimable 0 B; largest live: 64.0 MiB in 4 blocks of 16.0 MiB
-		gpumem: out of memory on device 0 (failure 2): asked 16.0 MiB, limit 64.0 MiB, live 64.0 MiB, idle 0 B, largest idle 0 B, unreclaimable 0 B; largest live: 64.0 MiB in 4 blocks of 16.0 MiB
+		gpumem: out of memory on device 0: cuMemAlloc_v2 asked 16.0 MiB, limit 64.0 MiB, free 192 MiB of 256 MiB; of this process: live 64.0 MiB, idle 0 B (largest 0 B); of others 0 B; largest live: 64.0 MiB in 4 blocks of 16.0 MiB
+		gpumem: out of memory on device 0 (failure 2): cuMemAlloc_v2 asked 16.0 MiB, limit 64.0 MiB, free 192 MiB of 256 MiB; of this process: live 64.0 MiB, idle 0 B (largest 0 B); of others 0 B; largest live: 64.0 MiB in 4 blocks of 16.0 MiB
 	END
 	# Blocks from the driver count too.
 	KNOBS=(GPUMEM_IPC=native)
 	SIM_MEMORY=64M preloaded "$PROGRAMS/pressure" fill 2>&1 >/dev/null | grep -q '; largest live: 64.0 MiB in 4 blocks of 16.0 MiB$'
 	KNOBS=()
 	SIM_MEMORY=64M preloaded "$PROGRAMS/refused" 100 2>"$BATS_TEST_TMPDIR/said"
-	local state='asked 50.0 MiB, limit 64.0 MiB, live 27.0 MiB, idle 13.0 MiB, largest idle 13.0 MiB, unreclaimable 13.0 MiB'
+	local state='cuMemAlloc_v2 asked 50.0 MiB, free 24.0 MiB of 64.0 MiB; of this process: live 27.0 MiB, idle 13.0 MiB (largest 13.0 MiB); of others 0 B'
 	state+='; largest live: 20.0 MiB in 1 block of 20.0 MiB, 7.00 MiB in 1 block of 7.00 MiB'
 	{
 		echo "gpumem: out of memory on device 0: $state"

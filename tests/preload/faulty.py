@@ -123,7 +123,7 @@ class Process:
     def lines(self):
         """New lines of standard error."""
         text = open(self.said, errors="replace").read().splitlines()
-        new = [line for line in text[self.seen:] if not line.startswith("gpumem: out of memory on device")]
+        new = [line for line in text[self.seen:] if not line.startswith("gpumem: out of memory ")]
         self.seen = len(text)
         return new
 

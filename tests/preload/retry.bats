@@ -65,3 +65,41 @@ calls_of() {
 		[ "$(tail -n 1 "$BATS_TEST_TMPDIR/calls")" = '2 calls reached the driver' ]
 	done
 }
+
+# The size that the row asks for where the driver's call names one; 0: it names none.
+asked_of() {
+	case $1 in
+	cuMemHostAlloc | cuMemAllocHost_v2 | cuMemHostRegister_v2 | cuImportExternalMemory | *MappedBuffer) echo 1048576 ;;
+	cuMemAlloc* | cuMemCreate | cuArray* | cuMipmappedArrayCreate | cuGraphAddMemAllocNode) echo 314572800 ;;
+	*) echo 0 ;;
+	esac
+}
+
+@test "each RETRY call that lacks memory is counted, has a record with its call and size, one line and a finding" {
+	local TOOL=$PWD/gpumemstat
+	native "$PROGRAMS/retry" list >"$BATS_TEST_TMPDIR/rows"
+	cd "$BATS_TEST_TMPDIR"
+	while read -r symbol kind; do
+		native "$PROGRAMS/retry" fail "$symbol" >native 2>/dev/null || is_newer "$symbol"
+		if is_newer "$symbol"; then continue; fi
+		rm -f run.gml
+		KNOBS=(GPUMEM_LOG=events GPUMEM_LOG_NAME=run.gml)
+		preloaded "$PROGRAMS/retry" fail "$symbol" >/dev/null 2>err
+		asked=$(asked_of "$symbol") where=0
+		case $symbol in cuMem*Host*) where='' ;; esac
+		echo "$symbol $asked $where: $(cat err)"
+		[ "$(grep -c '^gpumem: out of memory ' err)" -eq 1 ]
+		grep -qE "^gpumem: out of memory o[nf] [a-z 0-9]*: $symbol (asked|failed)" err
+		"$TOOL" export --format=csv run.gml | awk -F, '$2 == "out_of_memory" { print $6 "," $3 "," $10 }' >records
+		[ "$(cat records)" = "$asked,$where,\"$symbol\"" ]
+		"$TOOL" --json run.gml >json
+		failed=$([ "$kind" = pool ] && echo allocate_failed || echo refused_calls)
+		[ "$(jq ".logs[0].devices[0].counters | .$failed, .allocate_failed + .refused_calls" json | paste -sd' ')" = '1 1' ]
+		[ "$(jq '[.logs[0].findings[].rule | select(startswith("oom_"))] | length' json)" -eq 1 ]
+		# The owners, others and free memory are the whole device.
+		[ -z "$where" ] || jq -e '.logs[0].out_of_memory[0] | .call == "'"$symbol"'" and
+			([.owners[]] | add) + .device_free == 256 * 1048576' json
+		run "$TOOL" check --max failed=0 run.gml
+		[ "$status" -eq 3 ]
+	done <rows
+}

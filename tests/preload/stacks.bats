@@ -138,7 +138,7 @@ MIB=$((1 << 20))
 	grep -c 'failure [24])' said | grep -qx 2
 	# The linker chooses the frames' addresses; the log has their names.
 	sed -i 's/stacks+0x[0-9a-f]*/PLACE/g' said
-	grep -qx 'gpumem: out of memory on device 0: asked 512 MiB, limit 256 MiB, .*, unreclaimable [^;]*; largest live: 20.0 MiB in 2 blocks by PLACE, 3.00 MiB in 1 block by PLACE, 2.00 MiB in 1 block by PLACE; all: gpumemstat live --at=oom log' said
+	grep -qx 'gpumem: out of memory on device 0: cuMemAlloc_v2 asked 512 MiB, .*; of this process: live [^;]*; of others [^;]*; largest live: 20.0 MiB in 2 blocks by PLACE, 3.00 MiB in 1 block by PLACE, 2.00 MiB in 1 block by PLACE; all: gpumemstat live --at=oom log' said
 	shown --at=oom
 	[[ $(functions $((20 * MIB))) == "known_leaf way_full main "* ]]
 	[[ $(functions $((3 * MIB))) == "known_leaf known_inlined known_caller way_full main "* ]]

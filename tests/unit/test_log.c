@@ -90,7 +90,9 @@ static void test_kinds(void)
 		want.thread = entry.record.thread;
 		want.string = entry.record.string;
 		bool has = kind == GM_RECORD_SAMPLE || kind == GM_RECORD_OUT_OF_MEMORY;
-		want.held = has ? sizeof(struct gm_sample) : want.held;
+		want.held = !has		       ? want.held
+			    : kind == GM_RECORD_SAMPLE ? GM_SAMPLE_POOL
+						       : sizeof(struct gm_sample);
 		TAP_OK(!memcmp(&want, &entry.record, sizeof want), "kind %u comes back whole",
 		       kind);
 		TAP_OK(has ? entry.sample && entry.sample->limit == kind &&

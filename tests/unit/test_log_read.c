@@ -280,16 +280,20 @@ static bool is_changed_found(struct gm_record *record, size_t offset, uint32_t v
 static void test_other_lengths(void)
 {
 	static const struct {
+		enum gm_record_kind kind;
 		uint64_t held;
 		bool reads, bins;
-	} lengths[] = {{0, true, false},
-		       {GM_SAMPLE_SHORT, true, false},
-		       {GM_SAMPLE_SHORT - 1, false, false},
-		       {sizeof(struct gm_sample), true, true},
-		       {4096, true, true}};
-	struct gm_record *sample = slot_of(GM_RECORD_SAMPLE);
+	} lengths[] = {{GM_RECORD_SAMPLE, 0, true, false},
+		       {GM_RECORD_SAMPLE, GM_SAMPLE_SHORT, true, false},
+		       {GM_RECORD_SAMPLE, GM_SAMPLE_SHORT - 1, false, false},
+		       {GM_RECORD_SAMPLE, GM_SAMPLE_POOL, true, true},
+		       {GM_RECORD_OUT_OF_MEMORY, GM_SAMPLE_POOL, true, true},
+		       {GM_RECORD_OUT_OF_MEMORY, sizeof(struct gm_sample), true, true},
+		       {GM_RECORD_OUT_OF_MEMORY, 4096, true, true}};
 	for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
+		struct gm_record *sample = slot_of(lengths[i].kind);
 		struct gm_log_entry entry = {0};
+		const uint64_t held = sample->held;
 		sample->held = lengths[i].held;
 		spill("other", length);
 		struct gm_log_file *file = help_open("other");
@@ -304,8 +308,8 @@ static void test_other_lengths(void)
 				       gm_frag_has_bins(entry.sample) == lengths[i].bins,
 			       "a sample has its runs by size, or not");
 		gm_log_read_close(file);
+		sample->held = held;
 	}
-	sample->held = sizeof(struct gm_sample);
 }
 
 static void test_records(void)

@@ -63,7 +63,7 @@ static const struct limit screen_words[] = {
 	{GM_C_allocate_calls, NONE, NONE, "allocations", 0},
 	{GM_C_free_calls, GM_C_free_driver, NONE, "frees", 0},
 	{GM_C_live_blocks, GM_C_foreign_driver_calls, GM_C_foreign_driver_frees, "alive", 0},
-	{GM_C_allocate_failed, NONE, NONE, "failed", 0},
+	{GM_C_allocate_failed, GM_C_refused_calls, NONE, "failed", 0},
 	{GM_C_retry_calls, NONE, NONE, "retries", 0},
 	{GM_C_sleeps, NONE, NONE, "slept", 0},
 	{GM_C_wakes, NONE, NONE, "woke", 0},

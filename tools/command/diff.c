@@ -298,12 +298,17 @@ static char *peak_text(const struct row *peak, char *buf, size_t n)
 	return buf;
 }
 
+/* Calls of any kind. */
+static uint64_t run_refused(const struct run *run)
+{
+	return run_counter(run, GM_C_allocate_failed) + run_counter(run, GM_C_refused_calls);
+}
+
 /* "peak +24.0%, 3 blocks leak (1 before)" */
 static void verdict_show(struct gm_emit *emit, const struct run *old, const struct run *new)
 {
 	const struct row peak = {"", GM_VALUE_BYTES, run_peak(old), run_peak(new)};
-	const uint64_t failed = run_counter(new, GM_C_allocate_failed),
-		       failed_old = run_counter(old, GM_C_allocate_failed);
+	const uint64_t failed = run_refused(new), failed_old = run_refused(old);
 	uint64_t leaks, leaks_old;
 	const bool known = run_leaks(new, &leaks), known_old = run_leaks(old, &leaks_old);
 	char ratio[80], count[32], refused[80] = "", leaking[80], before[48] = "";

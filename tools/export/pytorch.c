@@ -244,7 +244,7 @@ static void refusal_write(struct snapshot *snapshot, const struct gm_log_entry *
 		*free = entry->sample ? entry->sample->device_free : 0;
 	else if (r->kind != GM_RECORD_TENSOR_REFUSED)
 		return;
-	const struct action action = {W_oom, *free, r->size, ns, of_driver ? 0 : r->stack};
+	const struct action action = {W_oom, *free, r->size, ns, r->stack};
 	if (of_driver != snapshot->refusals)
 		action_write(snapshot, &action);
 }

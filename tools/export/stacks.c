@@ -8,7 +8,7 @@
 
 static const uint32_t stacks_of = 1u << GM_RECORD_ALLOCATE | 1u << GM_RECORD_LIVE |
 				  1u << GM_RECORD_TENSOR | 1u << GM_RECORD_TENSOR_LIVE |
-				  1u << GM_RECORD_TENSOR_REFUSED;
+				  1u << GM_RECORD_TENSOR_REFUSED | 1u << GM_RECORD_OUT_OF_MEMORY;
 
 void gm_export_symbols(struct gm_symbols *symbols, struct gm_log_file *file, uint64_t least)
 {

@@ -40,28 +40,36 @@ bool gm_rule_records_unreadable(struct gm_figures *f, struct gm_finding *out)
 
 /* --- out of memory: the cause of the first refusal --- */
 
-enum cause { NONE, SIZE, LIMIT_PIECES, FRAGMENTED, LIMIT, OTHERS, IN_USE };
+enum cause { NONE, UNSIZED, SIZE, LIMIT_PIECES, FRAGMENTED, LIMIT, OTHERS, IN_USE };
 
 /* Unit of the pool's mappings. */
 #define GRANULE (2 * GM_MIB)
 
-/* Device memory in use by other processes. `foreign`: the peak of this process's foreign memory. */
-static uint64_t sample_others(const struct gm_sample *s, uint64_t foreign)
+/* Bytes of this process at a refusal. */
+static uint64_t refusal_own(const struct gm_figures *f, const struct gm_figures_refusal *r)
 {
-	uint64_t known = s->mapped + s->lent + s->device_free + foreign;
-	return s->device_total > known ? s->device_total - known : 0;
+	return r->sample.mapped + r->sample.lent + gm_figures_foreign(f, r->device, &r->sample);
 }
 
-/* Mapped bytes of the pool after a growth for this request. */
+/* Device memory that is neither free nor this process's. */
+static uint64_t refusal_others(const struct gm_figures *f, const struct gm_figures_refusal *r)
+{
+	const uint64_t known = refusal_own(f, r) + r->sample.device_free;
+	return r->sample.device_total > known ? r->sample.device_total - known : 0;
+}
+
+/* Of this process, without idle memory of the pool. */
+static uint64_t refusal_in_use(const struct gm_figures *f, const struct gm_figures_refusal *r)
+{
+	const struct gm_sample *s = &r->sample;
+	const uint64_t foreign = s->device_asked ? gm_figures_foreign(f, r->device, s) : 0;
+	return s->handed_out + s->retired + s->lent + foreign;
+}
+
+/* Bytes that GPUMEM_LIMIT would have to allow. */
 static uint64_t refusal_needed(const struct gm_figures_refusal *r)
 {
 	return r->sample.mapped + r->sample.lent + gm_round_up(r->asked, GRANULE);
-}
-
-/* Peak of foreign memory, on the device of the first refusal. */
-static uint64_t refusal_foreign(const struct gm_figures *f)
-{
-	return gm_figures_device(f, f->refusals.at[0].device, GM_C_foreign_peak);
 }
 
 static enum cause refusal_cause(const struct gm_figures *f)
@@ -70,6 +78,8 @@ static enum cause refusal_cause(const struct gm_figures *f)
 		return NONE;
 	const struct gm_figures_refusal *first = &f->refusals.at[0];
 	const struct gm_sample *s = &first->sample;
+	if (!first->asked)
+		return UNSIZED;
 	if (s->device_total && first->asked > s->device_total)
 		return SIZE;
 	const bool limited =
@@ -78,7 +88,8 @@ static enum cause refusal_cause(const struct gm_figures *f)
 		return limited ? LIMIT_PIECES : FRAGMENTED;
 	if (limited)
 		return LIMIT;
-	return sample_others(s, refusal_foreign(f)) > s->mapped ? OTHERS : IN_USE;
+	const uint64_t own = s->device_asked ? refusal_own(f, first) : s->mapped;
+	return refusal_others(f, first) > own ? OTHERS : IN_USE;
 }
 
 /* The first refusal if it has this cause, else NULL. */
@@ -137,7 +148,7 @@ bool gm_rule_oom_others(struct gm_figures *f, struct gm_finding *out)
 	const struct gm_figures_refusal *r = refusal_first(f, OTHERS, out);
 	if (!r)
 		return false;
-	out->value = GM_BYTES(sample_others(&r->sample, refusal_foreign(f)));
+	out->value = GM_BYTES(refusal_others(f, r));
 	out->of = GM_BYTES(r->sample.mapped);
 	return true;
 }
@@ -148,8 +159,24 @@ bool gm_rule_oom_in_use(struct gm_figures *f, struct gm_finding *out)
 	if (!r)
 		return false;
 	out->of = out->other;
-	out->other = GM_BYTES(r->sample.handed_out);
+	out->other = GM_BYTES(refusal_in_use(f, r));
 	return finding_count(out, f->refusals.n);
+}
+
+bool gm_rule_oom_unsized(struct gm_figures *f, struct gm_finding *out)
+{
+	const struct gm_figures_refusal *r = refusal_first(f, UNSIZED, out);
+	if (!r)
+		return false;
+	snprintf(out->place, sizeof out->place, "%s", *r->call ? r->call : "a call");
+	out->of = GM_BYTES(refusal_in_use(f, r));
+	out->other = GM_BYTES(refusal_others(f, r));
+	return finding_count(out, f->refusals.n);
+}
+
+bool gm_rule_oom_host(struct gm_figures *f, struct gm_finding *out)
+{
+	return finding_count(out, f->refused_host);
 }
 
 bool gm_rule_refused(struct gm_figures *f, struct gm_finding *out)

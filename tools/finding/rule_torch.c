@@ -32,7 +32,7 @@ static uint64_t giveup_needed(giveup *g)
 /* `foreign`: all of this process that is not the pool's, at its peak. */
 static uint64_t giveup_others(const struct gm_figures *f, giveup *g)
 {
-	return gm_owners_others(&g->sample, gm_figures_device(f, g->device, GM_C_foreign_peak));
+	return gm_owners_others(&g->sample, gm_figures_foreign(f, g->device, &g->sample));
 }
 
 /* --- rules --- */

@@ -28,9 +28,18 @@ static void call_add(struct gm_figures *figures, const struct gm_record *record)
 
 static void refusal_add(struct gm_figures *figures, const struct gm_log_entry *entry)
 {
-	struct gm_figures_refusal refusal = {.time = entry->record.time,
-					     .asked = entry->record.size,
-					     .device = entry->record.device};
+	const struct gm_record *r = &entry->record;
+	const bool named = r->hook && r->hook <= figures->about->n_hooks;
+	struct gm_figures_refusal refusal = {
+		.time = r->time,
+		.asked = r->size,
+		.call = named ? figures->about->hooks[r->hook - 1] : "",
+		.device = r->device,
+	};
+	if (r->device >= GM_COUNTER_DEVICES) {
+		figures->refused_host++;
+		return;
+	}
 	if (entry->sample)
 		refusal.sample = *entry->sample;
 	if (!gm_array_push(&figures->refusals, refusal))
@@ -184,6 +193,20 @@ uint64_t gm_figures_sum(const struct gm_figures *figures, enum gm_counter c)
 	for (unsigned i = 0; i < figures->n_devices; i++)
 		sum += gm_figures_device(figures, i, c);
 	return sum;
+}
+
+uint64_t gm_figures_refused(const struct gm_figures *figures, unsigned device)
+{
+	return gm_figures_device(figures, device, GM_C_allocate_failed) +
+	       gm_figures_device(figures, device, GM_C_refused_calls);
+}
+
+uint64_t gm_figures_foreign(const struct gm_figures *figures, unsigned device,
+			    const struct gm_sample *s)
+{
+	if (s->device_asked)
+		return s->driver + s->created + s->async + s->arrays + s->graphs;
+	return gm_figures_device(figures, device, GM_C_foreign_peak);
 }
 
 bool gm_figures_is_trace(const struct gm_figures *figures)

@@ -15,8 +15,10 @@ struct gm_figures_hook {
 	GM_ARRAY(uint32_t) durations;	       /* ns, sorted */
 };
 
+/* OUT_OF_MEMORY */
 struct gm_figures_refusal {
-	uint64_t time, asked;
+	uint64_t time, asked; /* 0: the call names no size */
+	const char *call;     /* text of the log; "": not known */
 	unsigned device;
 	struct gm_sample sample;
 };
@@ -89,8 +91,9 @@ struct gm_figures {
 	const struct gm_log_about *about;
 	struct gm_figures_device devices[GM_COUNTER_DEVICES];
 	unsigned n_devices;
-	struct gm_figures_hook *hooks; /* about->n_hooks of them */
-	GM_ARRAY(struct gm_figures_refusal) refusals;
+	struct gm_figures_hook *hooks;		      /* about->n_hooks of them */
+	GM_ARRAY(struct gm_figures_refusal) refusals; /* of memory of a device */
+	uint64_t refused_host;			      /* of memory of the host */
 	GM_ARRAY(struct gm_figures_giveup) giveups;
 	GM_ARRAY(struct gm_figures_context) contexts;
 	GM_ARRAY(struct gm_figures_image) images;
@@ -107,6 +110,14 @@ uint64_t gm_figures_process(const struct gm_figures *figures, enum gm_counter c)
 
 /* The sum over all devices. */
 uint64_t gm_figures_sum(const struct gm_figures *figures, enum gm_counter c);
+
+/* Calls of any kind that were refused, for a device. */
+uint64_t gm_figures_refused(const struct gm_figures *figures, unsigned device);
+
+/* Bytes of the process outside of the pool at a refusal, that stayed on the device; of older logs,
+ * which do not have them, the highest. */
+uint64_t gm_figures_foreign(const struct gm_figures *figures, unsigned device,
+			    const struct gm_sample *sample);
 
 /* In trace mode the driver serves every allocation and the pool none. */
 bool gm_figures_is_trace(const struct gm_figures *figures);

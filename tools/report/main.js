@@ -132,7 +132,7 @@ function tilesShow(log, device) {
 	const peak = device?.requested_peak ?? log.requested_peak;
 	const mapped = device?.mapped_peak ?? 0;
 	const live = trace ? count("foreign_driver") : count("requested");
-	const refused = count("allocate_failed");
+	const refused = count("allocate_failed") + count("refused_calls");
 	const tiles = [
 		tileMake("peak requested", bytesText(peak), trace ? "" : at(device?.requested_peak_ns)),
 		!trace && tileMake("peak mapped", bytesText(mapped), at(device?.mapped_peak_ns)),

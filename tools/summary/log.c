@@ -10,7 +10,6 @@
 #include "tools/summary/summary.h"
 
 #define N(array) (sizeof(array) / sizeof *(array))
-enum { REFUSALS_SHOWN = 3 };
 
 static const char *time_text(uint64_t wall, const char *format, bool utc, char *buf, size_t n)
 {
@@ -469,54 +468,6 @@ static void latency_table(struct gm_emit *emit, const struct gm_figures *f)
 	free(order);
 }
 
-static void refusal_text(struct gm_emit *emit, const struct gm_figures *f, size_t i)
-{
-	const struct gm_figures_refusal *r = &f->refusals.at[i];
-	const struct gm_sample *s = &r->sample;
-	char asked[32], mapped[32], idle[32], largest[32], size[32], at[32], available[64] = "";
-	if (s->device_free)
-		snprintf(available, sizeof available, ", %s free on the device",
-			 gm_size_format(s->device_free, size, sizeof size));
-	gm_emit_line(emit, i == 0 ? "out of memory" : "",
-		     "at %s, device %u: %s asked; %s mapped, %s idle (largest %s)%s",
-		     gm_time_format(gm_figures_at(f, r->time), at, sizeof at), r->device,
-		     gm_size_format(r->asked, asked, sizeof asked),
-		     gm_size_format(s->mapped, mapped, sizeof mapped),
-		     gm_size_format(s->idle, idle, sizeof idle),
-		     gm_size_format(s->largest_idle, largest, sizeof largest), available);
-}
-
-static void refusals_show(struct gm_emit *emit, const struct gm_figures *f)
-{
-	gm_emit_list(emit, "out_of_memory");
-	for (size_t i = 0; i < f->refusals.n; i++) {
-		const struct gm_figures_refusal *r = &f->refusals.at[i];
-		const struct gm_sample *s = &r->sample;
-		gm_emit_object(emit, NULL);
-		gm_emit_value(emit, "ns", GM_NS(gm_figures_at(f, r->time)));
-		gm_emit_value(emit, "device", GM_COUNT(r->device));
-		gm_emit_value(emit, "asked", GM_BYTES(r->asked));
-		gm_emit_value(emit, "requested", GM_BYTES(s->requested));
-		gm_emit_value(emit, "mapped", GM_BYTES(s->mapped));
-		gm_emit_value(emit, "idle", GM_BYTES(s->idle));
-		gm_emit_value(emit, "retired", GM_BYTES(s->retired));
-		gm_emit_value(emit, "largest_idle", GM_BYTES(s->largest_idle));
-		gm_emit_value(emit, "largest_after_remap", GM_BYTES(s->largest_after_remap));
-		gm_emit_value(emit, "unreclaimable", GM_BYTES(s->unreclaimable));
-		gm_emit_value(emit, "device_free",
-			      s->device_free ? GM_BYTES(s->device_free) : GM_NONE);
-		gm_emit_value(emit, "limit", GM_BYTES(s->limit));
-		gm_emit_end(emit);
-		if (i == 0)
-			gm_emit_break(emit);
-		if (i < REFUSALS_SHOWN)
-			refusal_text(emit, f, i);
-	}
-	gm_emit_end(emit);
-	if (f->refusals.n > REFUSALS_SHOWN)
-		gm_emit_line(emit, "", "and %zu more", f->refusals.n - REFUSALS_SHOWN);
-}
-
 void gm_summary_one(struct gm_emit *emit, struct gm_logs_one *log)
 {
 	struct gm_figures *f = &log->figures;
@@ -533,7 +484,7 @@ void gm_summary_one(struct gm_emit *emit, struct gm_logs_one *log)
 	copies_table(emit, f);
 	gm_summary_copies(emit, f);
 	latency_table(emit, f);
-	refusals_show(emit, f);
+	gm_summary_refused(emit, f);
 	counters_json(emit, f, GM_SCOPE_PROCESS, 0);
 	gm_findings_show(emit, f);
 }

@@ -89,14 +89,15 @@ static void calls_line(struct gm_emit *emit, const struct gm_figures *f, unsigne
 	const uint64_t n = C(allocate_calls), frees = C(free_calls) + C(free_driver);
 	const uint64_t alive = C(live_blocks) + C(foreign_driver_calls) - C(foreign_driver_frees);
 	char calls[32], freed[32], failed[32], driver[32], living[32];
-	if (!n && !frees)
+	const uint64_t refused = gm_figures_refused(f, d);
+	if (!n && !frees && !refused)
 		return;
 	gm_emit_line(emit, "calls",
 		     "%s allocation%s, %s free%s, %s alive; %s failed, %s by the driver",
 		     gm_tool_count(n, calls, sizeof calls), n == 1 ? "" : "s",
 		     gm_tool_count(frees, freed, sizeof freed), frees == 1 ? "" : "s",
 		     gm_tool_count(alive, living, sizeof living),
-		     gm_tool_count(C(allocate_failed), failed, sizeof failed),
+		     gm_tool_count(refused, failed, sizeof failed),
 		     gm_tool_count(C(allocate_driver), driver, sizeof driver));
 }
 

@@ -25,7 +25,7 @@ static uint64_t figure_driver(const struct gm_figures *f)
 
 static uint64_t figure_failed(const struct gm_figures *f)
 {
-	return gm_figures_sum(f, GM_C_allocate_failed);
+	return gm_figures_sum(f, GM_C_allocate_failed) + gm_figures_sum(f, GM_C_refused_calls);
 }
 
 static const struct figure {
@@ -37,7 +37,7 @@ static const struct figure {
 	{"mapped", "peak mapped", figure_mapped, GM_VALUE_BYTES},
 	{"calls", "allocations", figure_calls, GM_VALUE_COUNT},
 	{"driver", "of these, driver", figure_driver, GM_VALUE_COUNT},
-	{"failed", "of these, failed", figure_failed, GM_VALUE_COUNT},
+	{"failed", "failed", figure_failed, GM_VALUE_COUNT},
 	{"length_ns", "length", gm_figures_length, GM_VALUE_NS},
 };
 enum { FIGURES = sizeof figures / sizeof *figures };

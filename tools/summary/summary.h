@@ -35,6 +35,9 @@ void gm_summary_images(struct gm_emit *emit, const struct gm_figures *figures);
 /* table.c: private tables that gpumem does not know. */
 void gm_summary_tables(struct gm_emit *emit, const struct gm_figures *figures);
 
+/* refused.c: calls that lacked memory, and who had it then. */
+void gm_summary_refused(struct gm_emit *emit, const struct gm_figures *figures);
+
 /* copy.c: copies by the kind of host memory: a table in JSON, a line in text. */
 void gm_summary_copies(struct gm_emit *emit, const struct gm_figures *figures);
 
