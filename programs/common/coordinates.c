@@ -1,20 +1,29 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "programs/common/coordinates.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 
+bool pr_why_lacks(uint64_t rows, uint64_t entries, char why[256])
+{
+	snprintf(why, 256, "no memory of the host for %" PRIu64 " rows and %" PRIu64 " entries",
+		 rows, entries);
+	errno = ENOMEM;
+	return false;
+}
+
 bool pr_coordinates_make(struct pr_coordinates *c, uint64_t entries, char why[256])
 {
+	const uint64_t rows = c->rows;
 	c->entries = 0;
 	c->row = malloc((entries + 1) * sizeof *c->row);
 	c->column = malloc((entries + 1) * sizeof *c->column);
 	if (c->row && c->column)
 		return true;
 	pr_coordinates_free(c);
-	snprintf(why, 256, "no memory of the host for %" PRIu64 " entries", entries);
-	return false;
+	return pr_why_lacks(rows, entries, why);
 }
 
 void pr_coordinates_free(struct pr_coordinates *c)
@@ -60,8 +69,7 @@ bool pr_rows_make(const struct pr_coordinates *c, struct pr_rows *out, char why[
 	out->column = malloc((c->entries + 1) * sizeof *out->column);
 	if (!out->start || !out->column) {
 		pr_rows_free(out);
-		snprintf(why, 256, "no memory of the host for %" PRIu64 " entries", c->entries);
-		return false;
+		return pr_why_lacks(c->rows, c->entries, why);
 	}
 	rows_sort(c, out);
 	uint32_t at = 0, from = 0;

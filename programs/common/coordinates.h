@@ -20,8 +20,11 @@ struct pr_rows {
 	uint32_t *start, *column;
 };
 
-/* All of these: false, with *why and nothing to free, if the file is wrong or memory is lacking.
- * The caller frees what is made. */
+/* All of these: false, with *why and nothing to free, if the file is wrong, or, with errno ENOMEM,
+ * if the host lacks memory; *why then names no file. The caller frees what is made. */
+
+/* False, with that errno. */
+bool pr_why_lacks(uint64_t rows, uint64_t entries, char why[256]);
 
 /* Room for `entries`, of which there are none yet. */
 bool pr_coordinates_make(struct pr_coordinates *c, uint64_t entries, char why[256]);

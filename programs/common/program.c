@@ -155,7 +155,10 @@ int main(int argc, char **argv)
 	options_read(argc, argv);
 	if (pr_program.check)
 		pr_program.check();
-	return pr_program.run() ? 1 : 0;
+	const unsigned wrong = pr_program.run();
+	if (fflush(stdout) || ferror(stdout))
+		pr_fail(1, "standard output cannot be written");
+	return wrong ? 1 : 0;
 }
 
 /* --- runs --- */

@@ -122,9 +122,11 @@ static bool value_read(struct source *f)
 /* --- entries. Each of these returns what is wrong; NULL: nothing --- */
 
 static const char *const no_entry = "not an entry";
+static const char *const no_memory = "no memory";
 static const char *const too_large = "too large, or empty";
 
-/* Memory grows with the file, and not by what its head says. */
+/* Memory for entries grows with the file, and not by what its head says. Rows without entries count
+ * as well, so theirs is by the head. */
 static const char *room_make(struct source *f, struct pr_coordinates *out)
 {
 	uint64_t room = f->room ? 2 * f->room : 4096;
@@ -133,7 +135,7 @@ static const char *room_make(struct source *f, struct pr_coordinates *out)
 	uint32_t *column = realloc(out->column, room * sizeof *column);
 	out->column = column ? column : out->column;
 	if (!row || !column)
-		return "no memory of the host for its entries";
+		return no_memory;
 	f->room = room;
 	return NULL;
 }
@@ -333,8 +335,10 @@ bool pr_reader_parse(FILE *stream, const char *name, struct pr_coordinates *out,
 		snprintf(why, 256, "%.180s: line %" PRIu64 ": %s", name, f.line, fault);
 	if (!fault && !ferror(stream))
 		return true;
+	const uint64_t rows = out->rows;
 	pr_coordinates_free(out);
-	return false;
+	errno = EINVAL;
+	return fault == no_memory && !ferror(stream) ? pr_why_lacks(rows, 2 * f.room, why) : false;
 }
 
 bool pr_reader_read(const char *name, struct pr_coordinates *out, char why[256])
@@ -346,6 +350,8 @@ bool pr_reader_read(const char *name, struct pr_coordinates *out, char why[256])
 		return false;
 	}
 	bool done = pr_reader_parse(stream, name, out, why);
+	const int error = errno;
 	fclose(stream);
+	errno = error;
 	return done;
 }

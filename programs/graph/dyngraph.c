@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Options of dyngraph, and a line for each run. */
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -64,7 +65,7 @@ static const struct pr_option options[] = {
 	{"vertices", 0, PR_NUMBERS, "LIST", "0", &asked.vertices, 0, 1u << 28, NULL,
 	 "of a round, inserted, and others deleted, behind its edges"},
 	{"reinit", 0, PR_NAMES, "LIST", "none", &asked.reinit, 0, NAMES(reinit_names),
-	 "behind each round: move, into a block of 105%; compact; none"},
+	 "behind each round: move, into a block of 105%, each time; compact; none"},
 	{"iterations", 0, PR_NUMBER, "N", "10", &asked.iterations, 1, 1000000, NULL, "of PageRank"},
 	{"plain", 0, PR_FLAG, NULL, NULL, &asked.plain, 0, 0, NULL,
 	 "no PageRank, and no triangles"},
@@ -440,8 +441,11 @@ static unsigned ways_run(void)
 	struct pr_rows rows;
 	char why[256];
 	unsigned wrong = 0;
-	if (!graph_make(asked.graph, asked.edges, &rows, why))
+	if (!graph_make(asked.graph, asked.edges, &rows, why)) {
+		if (errno == ENOMEM)
+			pr_fail(1, "--graph=%.200s: %s", asked.graph, why);
 		pr_fail(2, "--graph=%s", why);
+	}
 	if (rows.rows < 2)
 		pr_fail(2, "--graph=%.200s: it has one vertex", asked.graph);
 	if (pr_list_most(&asked.vertices) > rows.rows / 4)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Graphs: R-MAT (Chakrabarti et al., 2004, with the shares of Graph500), a mesh of triangles, and
  * streets with their bends; files. And batches of edges. */
+#include <errno.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -124,6 +125,7 @@ static bool coordinates_make(const char *name, uint64_t edges, struct pr_coordin
 	snprintf(why, 256,
 		 "%.160s: no such graph: rmat, mesh, road, *.mtx, *.gr and *.graph are possible",
 		 name);
+	errno = EINVAL;
 	return false;
 }
 

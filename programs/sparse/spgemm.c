@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Options of spgemm, and a line for each way. */
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 
@@ -98,8 +99,11 @@ static unsigned ways_run(void)
 	struct session s = {0};
 	char why[256];
 	unsigned wrong = 0;
-	if (!sp_matrix_make(asked.matrix, (double)asked.percent / 100, &s.matrix, why))
+	if (!sp_matrix_make(asked.matrix, (double)asked.percent / 100, &s.matrix, why)) {
+		if (errno == ENOMEM)
+			pr_fail(1, "%.200s: %s", asked.matrix, why);
 		pr_fail(2, "%s", why);
+	}
 	if (pr_asked.verify && !sp_matrix_square(&s.matrix, &s.entries, &s.checksum))
 		pr_fail(1, "no memory of the host");
 	heap_set();

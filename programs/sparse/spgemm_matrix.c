@@ -3,6 +3,7 @@
  * Matrices: of the size and kind of those that the thesis took from SuiteSparse, a skewed one, and
  * files of MatrixMarket. Values are replaced by whole numbers from 1 to 7.
  */
+#include <errno.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -70,8 +71,7 @@ static bool matrix_alloc(struct sp_matrix *m, uint32_t rows, uint64_t entries, c
 	if (m->start && m->column && m->value)
 		return true;
 	sp_matrix_free(m);
-	snprintf(why, 256, "no memory of the host for %" PRIu64 " entries", entries);
-	return false;
+	return pr_why_lacks(rows, entries, why);
 }
 
 /* --- generators --- */
@@ -182,9 +182,9 @@ static bool file_make(const char *name, struct sp_matrix *m, char why[256])
 	m->column = rows.column;
 	m->value = malloc((m->start[m->rows] + UINT64_C(1)) * sizeof *m->value);
 	if (!m->value) {
+		const uint64_t entries = m->start[m->rows];
 		sp_matrix_free(m);
-		snprintf(why, 256, "no memory of the host for %" PRIu32 " rows", rows.rows);
-		return false;
+		return pr_why_lacks(rows.rows, entries, why);
 	}
 	for (uint32_t r = 0; r < m->rows; r++)
 		for (uint32_t i = m->start[r]; i < m->start[r + 1]; i++)
@@ -200,6 +200,7 @@ bool sp_matrix_make(const char *name, double share, struct sp_matrix *out, char 
 	if (pr_reader_knows(name))
 		return file_make(name, out, why);
 	snprintf(why, 256, "%.200s: no such matrix; --help names them", name);
+	errno = EINVAL;
 	return false;
 }
 

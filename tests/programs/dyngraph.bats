@@ -231,6 +231,20 @@ POLICIES=bump,granule,kma,ouro-s-p,ouro-s-c,ouro-va-p,ouro-va-c,ouro-vl-p,ouro-v
 	too_small 8M -w faim
 }
 
+@test "a host without memory, and standard output that cannot be written: status 1, and one line" {
+	if [ -z "$SANITIZE_LIB" ]; then # a sanitizer takes terabytes of addresses
+		printf '%s\n' 'p sp 4000000000 1' 'a 1 2 1' >rows.gr
+		(ulimit -v 6000000 && ends 1 --graph=rows.gr --batch=1 --way=aim)
+		[ "$(cat err)" = 'dyngraph: --graph=rows.gr: no memory of the host for 4000000000 rows and 1 entries' ]
+		(ulimit -v 6000000 && ends 1 --edges=2G --batch=1 --way=aim)
+		[ "$(cat err)" = 'dyngraph: --graph=rmat: no memory of the host for 134217728 rows and 2000000002 entries' ]
+	fi
+	local status=0
+	"$PROGRAM" --edges=500 --batch=5 --way=aim --pattern=uniform --untimed >/dev/full 2>err || status=$?
+	[ "$status" -eq 1 ]
+	grep -qx '[^ ]*dyngraph: standard output cannot be written' err
+}
+
 @test "a line has each key once; --help names every option and every way" {
 	local name
 	"$PROGRAM" --verify --edges=500 -b 10 -w faim -p uniform >out
