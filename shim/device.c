@@ -15,6 +15,7 @@
 #include "shim/give.h"
 #include "shim/ipc/ipc.h"
 #include "shim/kernel/launch.h"
+#include "shim/limit.h"
 #include "shim/sleep.h"
 #include "shim/torch/cache.h"
 #include "shim/torch/tensors.h"
@@ -161,6 +162,7 @@ static struct gm_pool *pool_make(unsigned ordinal)
 		.crowded = knobs->trim_after.trim.after == UINT64_MAX ? NULL : gm_trim_idle_now,
 		.may_remap = gm_shim_may_remap,
 		.clock = gm_clock_coarse_ns,
+		.outside = gm_limit_outside(ordinal),
 	};
 	gm_pool_config_knobs(&config, knobs, d->total);
 	struct gm_pool *pool, *there = NULL;

@@ -12,6 +12,8 @@
 #include "shim/block/holders.h"
 #include "shim/call.h"
 #include "shim/device.h"
+#include "shim/foreign/async.h"
+#include "shim/foreign/graph.h"
 #include "shim/used.h"
 #include "stack/stack.h"
 
@@ -37,6 +39,7 @@ static void sample_fill(struct lack *lack, const struct gm_context *current)
 	const unsigned d = lack->ordinal;
 	const struct gm_pool *pool = gm_shim_pool_if_any(d);
 	struct gm_sample *s = &lack->sample;
+	uint64_t used;
 	if (pool)
 		gm_pool_sample(pool, s);
 	s->device_total = gm_shim_devices[d].total;
@@ -45,9 +48,9 @@ static void sample_fill(struct lack *lack, const struct gm_context *current)
 		s->device_asked = gm_used_query(current, &s->device_free);
 	s->driver = gm_counter_get(d, GM_C_foreign_driver);
 	s->created = gm_counter_get(d, GM_C_foreign_created);
-	s->async = gm_counter_get(d, GM_C_foreign_async);
+	s->async = gm_async_reserved(d, &used);
 	s->arrays = gm_counter_get(d, GM_C_foreign_array);
-	s->graphs = gm_counter_get(d, GM_C_foreign_graph);
+	s->graphs = gm_graph_reserved(d);
 	s->managed = gm_counter_get(d, GM_C_foreign_managed);
 }
 

@@ -8,6 +8,7 @@
 
 #include "shim/call.h"
 #include "shim/lack.h"
+#include "shim/limit.h"
 
 /*
  * True: a call that failed with `result` is worth a retry: it lacked device memory, and the pools
@@ -67,5 +68,23 @@ bool gm_retry_own(CUresult result);
 				   after;                                                  \
 			   taken_;                                                         \
 		   }))
+
+/* The same within GPUMEM_LIMIT (limit.h). `begin`: gm_limit_begin of the call. */
+#define GM_TAKES_WITHIN(symbol, where, bytes, begin, parameters, arguments, after) \
+	GM_HANDLER(symbol, parameters, arguments, ({                               \
+			   CUresult taken_ = CUDA_ERROR_OUT_OF_MEMORY;             \
+			   if (begin)                                              \
+				   taken_ = GM_PASS_RETRY(symbol, where, bytes,    \
+							  real.symbol arguments);  \
+			   else                                                    \
+				   gm_lack(GM_HOOK_##symbol, where, bytes);        \
+			   if (taken_ == CUDA_SUCCESS)                             \
+				   after;                                          \
+			   gm_limit_end(where);                                    \
+			   taken_;                                                 \
+		   }))
+#define GM_TAKES_LIMITED(symbol, where, bytes, parameters, arguments, after)                       \
+	GM_TAKES_WITHIN(symbol, where, bytes, gm_limit_begin(where, bytes), parameters, arguments, \
+			after)
 
 #endif

@@ -12,6 +12,7 @@
 #include "shim/foreign/foreign.h"
 #include "shim/ipc/ipc.h"
 #include "shim/lack.h"
+#include "shim/limit.h"
 #include "shim/modules.h"
 #include "shim/others.h"
 #include "shim/retry.h"
@@ -133,24 +134,15 @@ static CUresult request_from_driver(struct request *q)
 	return result;
 }
 
-/* GPUMEM_LIMIT also counts memory that the driver serves. */
-static bool driver_within_limit(unsigned ordinal, const struct gm_pool *pool, size_t size)
-{
-	struct gm_pool_stats stats;
-	uint64_t limit = gm_shim_devices[ordinal].limit, sum;
-	if (limit == UINT64_MAX)
-		return true;
-	gm_pool_stats(pool, &stats);
-	return !__builtin_add_overflow(stats.mapped + gm_foreign_bytes(ordinal), size, &sum) &&
-	       sum <= limit;
-}
-
 /* No memory of other processes helps a request beyond the device or GPUMEM_LIMIT. */
-static bool request_may_fit(const struct request *q, const struct gm_pool *pool)
+static bool request_may_fit(const struct request *q)
 {
-	unsigned ordinal = q->context->ordinal;
-	return q->size <= gm_shim_devices[ordinal].total &&
-	       driver_within_limit(ordinal, pool, q->size);
+	const int ordinal = (int)q->context->ordinal;
+	const bool fits =
+		q->size <= gm_shim_devices[ordinal].total && gm_limit_begin(ordinal, q->size);
+	if (fits)
+		gm_limit_end(ordinal);
+	return fits;
 }
 
 /* Modules make memory idle, one after the other, until it is enough; then other processes. */
@@ -161,7 +153,7 @@ static __attribute__((noinline)) CUresult request_reclaim(const struct request *
 	for (unsigned row = 0; result == CUDA_ERROR_OUT_OF_MEMORY &&
 			       gm_modules_reclaim_next(q->context->ordinal, &row);)
 		result = gm_pool_alloc(pool, q->size, q->context->key, b);
-	if (result == CUDA_ERROR_OUT_OF_MEMORY && request_may_fit(q, pool) &&
+	if (result == CUDA_ERROR_OUT_OF_MEMORY && request_may_fit(q) &&
 	    gm_others_reclaim(q->context->ordinal))
 		result = gm_pool_alloc(pool, q->size, q->context->key, b);
 	return result;
@@ -180,22 +172,22 @@ static CUresult request_find(struct request *q, struct gm_pool *pool, struct gm_
 }
 
 /* The pool has no memory for the request. */
-static __attribute__((noinline)) CUresult request_not_found(struct request *q, struct gm_pool *pool,
-							    uint64_t since, CUresult result)
+static __attribute__((noinline)) CUresult request_not_found(struct request *q, uint64_t since,
+							    CUresult result)
 {
 	if (since)
 		q->call = gm_timing_of(q->call, since);
 	if (result != CUDA_ERROR_OUT_OF_MEMORY)
 		gm_shim_pool_failed(q->context->ordinal, result);
-	bool fits = driver_within_limit(q->context->ordinal, pool, q->size);
-	if (!fits && q->native && gm_pool_give_back(pool, 0, true)) /* else it is empty already */
-		fits = driver_within_limit(q->context->ordinal, pool, q->size);
-	if (!fits) {
+	const int ordinal = (int)q->context->ordinal;
+	if (!gm_limit_begin(ordinal, q->size)) {
 		*q->out = 0;
 		return request_refused(q, CUDA_ERROR_OUT_OF_MEMORY);
 	}
 	q->pitch = NULL; /* the pitch is known: the driver only allocates the bytes */
-	return request_from_driver(q);
+	result = request_from_driver(q);
+	gm_limit_end(ordinal);
+	return result;
 }
 
 static CUresult request_from_pool(struct request *q, struct gm_pool *pool)
@@ -208,7 +200,7 @@ static CUresult request_from_pool(struct request *q, struct gm_pool *pool)
 	}
 	result = request_find(q, pool, &b);
 	if (GM_UNLIKELY(result != CUDA_SUCCESS))
-		return request_not_found(q, pool, b.since, result);
+		return request_not_found(q, b.since, result);
 	gm_fill(q->context, &b);
 	*q->out = b.base;
 	request_served(q, &b, 0);

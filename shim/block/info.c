@@ -5,7 +5,7 @@
 #include "shim/block/question.h"
 #include "shim/call.h"
 #include "shim/device.h"
-#include "shim/foreign/foreign.h"
+#include "shim/limit.h"
 #include "shim/used.h"
 
 static size_t memory_least(size_t a, uint64_t b)
@@ -32,7 +32,7 @@ static void memory_adjust(unsigned ordinal, const struct gm_pool_stats *pool, st
 	m->available = memory_least(m->total, sum > used_now ? sum - used_now : 0);
 	if (limit == UINT64_MAX)
 		return;
-	uint64_t used = pool->handed_out + gm_foreign_bytes(ordinal);
+	uint64_t used = used_now - pool->spare + gm_limit_measure(ordinal);
 	m->available = memory_least(m->available, used < limit ? limit - used : 0);
 	m->total = memory_least(m->total, limit);
 }

@@ -2,6 +2,7 @@
 #include "shim/foreign/account.h"
 
 #include "log/count.h"
+#include "shim/limit.h"
 
 /* The first of each kind's six counters: calls, bytes, frees, freed, live bytes, peak. */
 static const struct {
@@ -53,6 +54,7 @@ void gm_account_given(enum gm_foreign_kind kind, unsigned ordinal, size_t size)
 {
 	account_add(kind, ordinal, CALLS, 1);
 	account_add(kind, ordinal, BYTES, size);
+	gm_limit_taken(kind, ordinal, size);
 	gm_account_back(kind, ordinal, size);
 }
 
@@ -67,4 +69,5 @@ void gm_account_freed(enum gm_foreign_kind kind, unsigned ordinal, size_t size)
 {
 	account_add(kind, ordinal, FREES, 1);
 	account_add(kind, ordinal, FREED, size);
+	gm_limit_given(kind, ordinal, size);
 }

@@ -37,9 +37,12 @@ static size_t array_extent(size_t n)
 	return n ? n : 1;
 }
 
-/* Bytes of all levels. The number of layers or cube faces is the same at each level. */
+/* Bytes of all levels. The number of layers or cube faces is the same at each level. NULL: 0; the
+ * driver will refuse. */
 static size_t array_bytes(const CUDA_ARRAY3D_DESCRIPTOR *d, unsigned levels)
 {
+	if (!d)
+		return 0;
 	size_t w = d->Width, h = array_extent(d->Height), z = array_extent(d->Depth), sum = 0;
 	unsigned element = channel_bytes(d->Format) * d->NumChannels;
 	if (d->Flags & (CUDA_ARRAY3D_SPARSE | CUDA_ARRAY3D_DEFERRED_MAPPING))
@@ -68,7 +71,7 @@ static void array_given(enum gm_foreign_space space, const void *handle,
 	});
 }
 
-static CUDA_ARRAY3D_DESCRIPTOR array_descriptor_3d(const CUDA_ARRAY_DESCRIPTOR *d)
+static CUDA_ARRAY3D_DESCRIPTOR flat_descriptor(const CUDA_ARRAY_DESCRIPTOR *d)
 {
 	return (CUDA_ARRAY3D_DESCRIPTOR){
 		.Width = d->Width,
@@ -78,16 +81,25 @@ static CUDA_ARRAY3D_DESCRIPTOR array_descriptor_3d(const CUDA_ARRAY_DESCRIPTOR *
 	};
 }
 
-GM_TAKES(cuArrayCreate_v2, GM_LACK_HERE,
-	 array_bytes(&(CUDA_ARRAY3D_DESCRIPTOR[]){array_descriptor_3d(d)}[0], 1),
-	 (CUarray * out, const CUDA_ARRAY_DESCRIPTOR *d), (out, d),
-	 array_given(GM_SPACE_ARRAY, *out, &(CUDA_ARRAY3D_DESCRIPTOR[]){array_descriptor_3d(d)}[0],
-		     1))
-GM_TAKES(cuArray3DCreate_v2, GM_LACK_HERE, array_bytes(d, 1),
-	 (CUarray * out, const CUDA_ARRAY3D_DESCRIPTOR *d), (out, d),
-	 array_given(GM_SPACE_ARRAY, *out, d, 1))
-GM_TAKES(cuMipmappedArrayCreate, GM_LACK_HERE, array_bytes(d, levels),
-	 (CUmipmappedArray * out, const CUDA_ARRAY3D_DESCRIPTOR *d, unsigned levels),
-	 (out, d, levels), array_given(GM_SPACE_MIPMAP, *out, d, levels))
+static size_t flat_bytes(const CUDA_ARRAY_DESCRIPTOR *d)
+{
+	const CUDA_ARRAY3D_DESCRIPTOR solid = d ? flat_descriptor(d) : (CUDA_ARRAY3D_DESCRIPTOR){0};
+	return array_bytes(&solid, 1);
+}
+
+static void flat_given(const void *handle, const CUDA_ARRAY_DESCRIPTOR *d)
+{
+	const CUDA_ARRAY3D_DESCRIPTOR solid = flat_descriptor(d);
+	array_given(GM_SPACE_ARRAY, handle, &solid, 1);
+}
+
+GM_TAKES_LIMITED(cuArrayCreate_v2, GM_LACK_HERE, flat_bytes(d),
+		 (CUarray * out, const CUDA_ARRAY_DESCRIPTOR *d), (out, d), flat_given(*out, d))
+GM_TAKES_LIMITED(cuArray3DCreate_v2, GM_LACK_HERE, array_bytes(d, 1),
+		 (CUarray * out, const CUDA_ARRAY3D_DESCRIPTOR *d), (out, d),
+		 array_given(GM_SPACE_ARRAY, *out, d, 1))
+GM_TAKES_LIMITED(cuMipmappedArrayCreate, GM_LACK_HERE, array_bytes(d, levels),
+		 (CUmipmappedArray * out, const CUDA_ARRAY3D_DESCRIPTOR *d, unsigned levels),
+		 (out, d, levels), array_given(GM_SPACE_MIPMAP, *out, d, levels))
 GM_GIVES_UP(cuArrayDestroy, (CUarray array), (array), GM_SPACE_ARRAY, array)
 GM_GIVES_UP(cuMipmappedArrayDestroy, (CUmipmappedArray array), (array), GM_SPACE_MIPMAP, array)

@@ -3,12 +3,170 @@
  * Stream-ordered memory and its pools. It belongs to no context: it outlives the context of its
  * allocation, and even a reset of the device (measured on driver 580).
  */
+#include "shim/foreign/async.h"
+
+#include <sched.h>
+
+#include "base/array.h"
+#include "base/lock.h"
 #include "log/count.h"
 #include "shim/context/capture.h"
 #include "shim/device.h"
 #include "shim/foreign/foreign.h"
 #include "shim/foreign/graph.h"
+#include "shim/limit.h"
 #include "shim/retry.h"
+
+/* --- pools that the program made on a device --- */
+
+struct own_pool {
+	CUmemoryPool handle;
+	unsigned ordinal;
+	unsigned asked; /* threads that ask the driver about it now */
+};
+
+static struct gm_lock lock = GM_LOCK_INIT(GM_LOCK_RANK_TABLE);
+static GM_ARRAY(struct own_pool) pools; /* under the lock */
+
+/* The index of a pool; pools.n: not found. */
+static size_t pool_find(CUmemoryPool handle)
+{
+	size_t i = 0;
+	gm_lock_assert_held(GM_LOCK_RANK_TABLE);
+	while (i < pools.n && pools.at[i].handle != handle)
+		i++;
+	return i;
+}
+
+static void pool_made(CUmemoryPool handle, const CUmemPoolProps *props)
+{
+	const CUmemLocation *where = &props->location;
+	gm_counter_add(0, GM_C_async_pools, 1);
+	if (where->type != CU_MEM_LOCATION_TYPE_DEVICE || where->id < 0 ||
+	    (unsigned)where->id >= gm_shim_n_devices)
+		return;
+	gm_lock_take(&lock);
+	(void)gm_array_push(&pools, ((struct own_pool){handle, (unsigned)where->id, 0}));
+	gm_lock_release(&lock);
+}
+
+/* Forget a pool before the driver ends it; a thread may be asking about it. True: it was known. */
+static bool pool_forget(CUmemoryPool handle, struct own_pool *out)
+{
+	for (;;) {
+		gm_lock_take(&lock);
+		const size_t i = pool_find(handle);
+		const bool known = i < pools.n, asked = known && pools.at[i].asked;
+		if (known && !asked) {
+			*out = pools.at[i];
+			pools.at[i] = pools.at[--pools.n];
+		}
+		gm_lock_release(&lock);
+		if (!asked)
+			return known;
+		sched_yield();
+	}
+}
+
+static CUresult pool_destroy(CUmemoryPool handle)
+{
+	struct own_pool pool;
+	const bool known = pool_forget(handle, &pool);
+	const CUresult result = GM_PASS(real.cuMemPoolDestroy(handle));
+	if (result == CUDA_SUCCESS) {
+		gm_counter_add(0, GM_C_async_pools_gone, 1);
+	} else if (known) {
+		gm_lock_take(&lock);
+		(void)gm_array_push(&pools, pool);
+		gm_lock_release(&lock);
+	}
+	return result;
+}
+
+/* Of the next pool of the device at or behind *i, which `pool_asked` ends. False: there is none. */
+static bool pool_ask(unsigned ordinal, size_t *i, CUmemoryPool *handle)
+{
+	gm_lock_take(&lock);
+	while (*i < pools.n && pools.at[*i].ordinal != ordinal)
+		++*i;
+	const bool found = *i < pools.n;
+	if (found) {
+		*handle = pools.at[*i].handle;
+		pools.at[*i].asked++;
+	}
+	gm_lock_release(&lock);
+	return found;
+}
+
+static void pool_asked(CUmemoryPool handle)
+{
+	gm_lock_take(&lock);
+	const size_t i = pool_find(handle);
+	if (i < pools.n)
+		pools.at[i].asked--;
+	gm_lock_release(&lock);
+}
+
+/* Call `each` for each pool of the device, without a lock. The default pool has no memory before
+ * the first allocation of any. */
+static void pools_each(unsigned ordinal, void (*each)(CUmemoryPool pool, uint64_t sums[2]),
+		       uint64_t sums[2])
+{
+	CUmemoryPool pool;
+	if (!gm_counter_get(ordinal, GM_C_foreign_async_calls) ||
+	    !gm_shim_driver.cuDeviceGetDefaultMemPool || !gm_shim_driver.cuMemPoolGetAttribute ||
+	    !gm_shim_driver.cuMemPoolTrimTo)
+		return;
+	CUstreamCaptureMode mode = gm_driver_quiet_begin(&gm_shim_driver);
+	if (gm_shim_driver.cuDeviceGetDefaultMemPool(&pool, gm_shim_devices[ordinal].handle) ==
+	    CUDA_SUCCESS)
+		each(pool, sums);
+	for (size_t i = 0; pool_ask(ordinal, &i, &pool); i++) {
+		each(pool, sums);
+		pool_asked(pool);
+	}
+	gm_driver_quiet_end(&gm_shim_driver, mode);
+}
+
+static void pool_add(CUmemoryPool pool, uint64_t sums[2])
+{
+	static const CUmemPool_attribute of[2] = {CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT,
+						  CU_MEMPOOL_ATTR_USED_MEM_CURRENT};
+	for (unsigned i = 0; i < 2; i++) {
+		cuuint64_t bytes = 0;
+		if (gm_shim_driver.cuMemPoolGetAttribute(pool, of[i], &bytes) == CUDA_SUCCESS)
+			sums[i] += bytes;
+	}
+}
+
+uint64_t gm_async_reserved(unsigned ordinal, uint64_t *used)
+{
+	uint64_t sums[2] = {0};
+	const uint64_t alive = gm_counter_get(ordinal, GM_C_foreign_async);
+	pools_each(ordinal, pool_add, sums);
+	*used = sums[1] < alive ? alive : sums[1];
+	return sums[0] < *used ? *used : sums[0];
+}
+
+static void pool_trim(CUmemoryPool pool, uint64_t sums[2])
+{
+	(void)sums;
+	gm_shim_driver.cuMemPoolTrimTo(pool, 0);
+}
+
+void gm_async_trim(unsigned ordinal)
+{
+	pools_each(ordinal, pool_trim, NULL);
+}
+
+void gm_async_forget_all(void)
+{
+	gm_lock_init(&lock, GM_LOCK_RANK_TABLE);
+	pools.at = NULL;
+	pools.n = pools.room = 0;
+}
+
+/* --- allocations --- */
 
 #define PLAIN(stream) (stream)
 #define OWN(stream) ((stream) ? (stream) : CU_STREAM_PER_THREAD)
@@ -59,20 +217,29 @@ static void async_from_pool(CUdeviceptr at, size_t size, CUstream stream)
 	async_add(&f, at, size, stream);
 }
 
-GM_TAKES(cuMemAllocAsync, GM_LACK_HERE, size, (CUdeviceptr * out, size_t size, CUstream stream),
-	 (out, size, stream), async_from_device(*out, size, PLAIN(stream)))
-GM_TAKES(cuMemAllocAsync_ptsz, GM_LACK_HERE, size,
-	 (CUdeviceptr * out, size_t size, CUstream stream), (out, size, stream),
-	 async_from_device(*out, size, OWN(stream)))
-GM_TAKES(cuMemAllocFromPoolAsync, GM_LACK_HERE, size,
-	 (CUdeviceptr * out, size_t size, CUmemoryPool pool, CUstream stream),
-	 (out, size, pool, stream), async_from_pool(*out, size, PLAIN(stream)))
-GM_TAKES(cuMemAllocFromPoolAsync_ptsz, GM_LACK_HERE, size,
-	 (CUdeviceptr * out, size_t size, CUmemoryPool pool, CUstream stream),
-	 (out, size, pool, stream), async_from_pool(*out, size, OWN(stream)))
+/* A captured call makes a node of a graph, whose memory is taken by a launch. */
+static bool async_begin(CUdeviceptr *out, size_t size, CUstream stream)
+{
+	uint64_t group;
+	const uint64_t bytes = gm_graph_captured(stream, &group) ? 0 : size;
+	const bool allowed = gm_limit_begin_async(GM_LACK_HERE, bytes);
+	if (!allowed && out)
+		*out = 0; /* as the driver does */
+	return allowed;
+}
+
+#define ALLOCATES(symbol, parameters, arguments, own, after)                             \
+	GM_TAKES_WITHIN(symbol, GM_LACK_HERE, size, async_begin(out, size, own(stream)), \
+			parameters, arguments, after(*out, size, own(stream)))
+#define BY_DEVICE (CUdeviceptr * out, size_t size, CUstream stream)
+#define BY_POOL (CUdeviceptr * out, size_t size, CUmemoryPool pool, CUstream stream)
+ALLOCATES(cuMemAllocAsync, BY_DEVICE, (out, size, stream), PLAIN, async_from_device)
+ALLOCATES(cuMemAllocAsync_ptsz, BY_DEVICE, (out, size, stream), OWN, async_from_device)
+ALLOCATES(cuMemAllocFromPoolAsync, BY_POOL, (out, size, pool, stream), PLAIN, async_from_pool)
+ALLOCATES(cuMemAllocFromPoolAsync_ptsz, BY_POOL, (out, size, pool, stream), OWN, async_from_pool)
 
 /* Memory from a pool outlives the pool. */
 GM_TAKES(cuMemPoolCreate, GM_LACK_HERE, 0, (CUmemoryPool * pool, const CUmemPoolProps *props),
-	 (pool, props), gm_counter_add(0, GM_C_async_pools, 1))
-COUNTS(cuMemPoolDestroy, (CUmemoryPool pool), (pool), GM_C_async_pools_gone)
+	 (pool, props), pool_made(*pool, props))
+GM_HANDLER(cuMemPoolDestroy, (CUmemoryPool pool), (pool), pool_destroy(pool))
 COUNTS(cuMemPoolTrimTo, (CUmemoryPool pool, size_t keep), (pool, keep), GM_C_async_pool_trims)

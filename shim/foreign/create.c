@@ -135,14 +135,14 @@ static void handle_owned(CUmemGenericAllocationHandle handle, CUdeviceptr addres
 /* Memory of which device the call lacked. */
 static int lack_where(const CUmemAllocationProp *prop)
 {
-	return prop->location.type == CU_MEM_LOCATION_TYPE_DEVICE ? prop->location.id
-								  : GM_LACK_HOST;
+	const bool device = prop && prop->location.type == CU_MEM_LOCATION_TYPE_DEVICE;
+	return device ? prop->location.id : GM_LACK_HOST;
 }
 
-GM_TAKES(cuMemCreate, lack_where(prop), size,
-	 (CUmemGenericAllocationHandle * handle, size_t size, const CUmemAllocationProp *prop,
-	  unsigned long long flags),
-	 (handle, size, prop, flags), memory_created(*handle, size, prop))
+GM_TAKES_LIMITED(cuMemCreate, lack_where(prop), size,
+		 (CUmemGenericAllocationHandle * handle, size_t size,
+		  const CUmemAllocationProp *prop, unsigned long long flags),
+		 (handle, size, prop, flags), memory_created(*handle, size, prop))
 GM_TAKES(cuMemImportFromShareableHandle, GM_LACK_HERE, 0,
 	 (CUmemGenericAllocationHandle * handle, void *shared, CUmemAllocationHandleType type),
 	 (handle, shared, type), handle_owned(*handle, 0))
@@ -225,8 +225,8 @@ OTHERS_ONLY(cuLogicalEndpointBindAddr,
 static CUresult mapping_make(CUdeviceptr at, size_t size, size_t offset,
 			     CUmemGenericAllocationHandle handle, unsigned long long flags)
 {
-	if (range_is_pools(at, size))
-		return CUDA_ERROR_INVALID_VALUE;
+	if (range_is_pools(at, size)) /* the driver first looks at the offset */
+		return offset ? CUDA_ERROR_NOT_SUPPORTED : CUDA_ERROR_INVALID_VALUE;
 	CUresult result = GM_PASS(real.cuMemMap(at, size, offset, handle, flags));
 	if (result != CUDA_SUCCESS)
 		return result;

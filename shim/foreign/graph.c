@@ -7,6 +7,7 @@
 
 #include "base/array.h"
 #include "base/lock.h"
+#include "log/count.h"
 #include "shim/context/capture.h"
 #include "shim/copy/node.h"
 #include "shim/device.h"
@@ -219,6 +220,19 @@ ADDS(cuGraphAddNode,
 	 const CUgraphEdgeData *edges, size_t n, CUgraphNodeParams *params)
 ADDS(cuGraphAddNode_v2, WITH_EDGES, (node, graph, before, edges, n, params))
 ADDS(cuGraphAddNode_v3, WITH_EDGES, (node, graph, before, edges, n, params))
+
+uint64_t gm_graph_reserved(unsigned ordinal)
+{
+	cuuint64_t bytes = 0;
+	if (!gm_counter_get(ordinal, GM_C_foreign_graph_calls) ||
+	    !gm_shim_driver.cuDeviceGetGraphMemAttribute)
+		return 0;
+	CUstreamCaptureMode mode = gm_driver_quiet_begin(&gm_shim_driver);
+	CUresult result = gm_shim_driver.cuDeviceGetGraphMemAttribute(
+		gm_shim_devices[ordinal].handle, CU_GRAPH_MEM_ATTR_RESERVED_MEM_CURRENT, &bytes);
+	gm_driver_quiet_end(&gm_shim_driver, mode);
+	return result == CUDA_SUCCESS ? bytes : 0;
+}
 
 void gm_graph_forget_all(void)
 {

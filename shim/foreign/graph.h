@@ -12,6 +12,9 @@
  * capture is open. */
 bool gm_graph_captured(CUstream stream, uint64_t *group);
 
+/* Bytes that the driver reserves on a device for memory of graphs, as it says. */
+uint64_t gm_graph_reserved(unsigned ordinal);
+
 /* modules.h */
 void gm_graph_forget_all(void);
 

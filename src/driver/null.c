@@ -373,6 +373,8 @@ static CUresult null_cuPointerGetAttribute(void *out U, CUpointer_attribute attr
 #define null_cuMemImportFromShareableHandle NULL
 
 /* No kernels, and so no device heaps; no copies of host memory. */
+#define null_cuDeviceGetDefaultMemPool NULL
+#define null_cuDeviceGetGraphMemAttribute NULL
 #define null_cuLaunchKernel NULL
 #define null_cuLinkAddData_v2 NULL
 #define null_cuLinkComplete NULL
@@ -382,6 +384,8 @@ static CUresult null_cuPointerGetAttribute(void *out U, CUpointer_attribute attr
 #define null_cuMemHostRegister_v2 NULL
 #define null_cuMemHostUnregister NULL
 #define null_cuMemGetAddressRange_v2 NULL
+#define null_cuMemPoolGetAttribute NULL
+#define null_cuMemPoolTrimTo NULL
 #define null_cuMemcpy2DAsync_v2 NULL
 #define null_cuMemcpyAsync NULL
 #define null_cuMemcpyDtoHAsync_v2 NULL

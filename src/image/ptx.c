@@ -156,13 +156,26 @@ static uint32_t scan_target(struct scan *scan)
 	return number ? number | flags | GM_IMAGE_VIRTUAL : 0;
 }
 
+/* The first byte from *i on that is not blank; 0: there is none. */
+static char view_next(struct gm_view *view, uint64_t *i)
+{
+	const char *c;
+	while ((c = gm_view_get(view, *i, 1)) && char_is_blank(*c))
+		++*i;
+	return c ? *c : 0;
+}
+
+/* "#line 1", as compilers write it, or "# 1". A script's "#!" is no PTX. */
 bool gm_ptx_begins(struct gm_view *view)
 {
-	for (uint64_t i = 0;; i++) {
-		const char *c = gm_view_get(view, i, 1);
-		if (!c || !char_is_blank(*c))
-			return c && (*c == '.' || *c == '/');
-	}
+	uint64_t i = 0;
+	char c = view_next(view, &i);
+	if (c != '#')
+		return c == '.' || c == '/';
+	i++;
+	c = view_next(view, &i);
+	const char *word = c == 'l' ? gm_view_get(view, i, 4) : NULL;
+	return char_is_digit(c) || (word && memcmp(word, "line", 4) == 0);
 }
 
 /* A declared function with a body is not undefined. */

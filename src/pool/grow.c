@@ -18,16 +18,38 @@
 
 /* --- limits; the pool's lock is held --- */
 
+/* The part of the limit that memory outside of the pool leaves. */
+static uint64_t pool_limit(const struct gm_pool *pool)
+{
+	const uint64_t limit = pool->config.limit;
+	const uint64_t outside = pool->config.outside ? GM_GET(*pool->config.outside) : 0;
+	if (limit == UINT64_MAX)
+		return limit;
+	return limit > outside ? limit - outside : 0;
+}
+
 uint64_t gm_pool_most(const struct gm_pool *pool)
 {
-	return pool->config.limit < pool->memory ? pool->config.limit : pool->memory;
+	const uint64_t limit = pool_limit(pool);
+	return limit < pool->memory ? limit : pool->memory;
 }
 
 uint64_t gm_pool_room(const struct gm_pool *pool)
 {
 	gm_lock_assert_held(GM_LOCK_RANK_POOL);
-	uint64_t committed = pool->mapped + pool->lent + pool->pending;
-	return pool->config.limit > committed ? pool->config.limit - committed : 0;
+	const uint64_t limit = pool_limit(pool);
+	const uint64_t committed = pool->mapped + pool->lent + pool->pending;
+	return limit > committed ? limit - committed : 0;
+}
+
+bool gm_pool_outside_take(struct gm_pool *pool, uint64_t bytes)
+{
+	gm_pool_lock(pool);
+	const bool allowed = bytes <= gm_pool_room(pool);
+	if (allowed)
+		atomic_fetch_add_explicit(pool->config.outside, bytes, memory_order_relaxed);
+	gm_pool_unlock(pool);
+	return allowed;
 }
 
 bool gm_pool_can_hold(struct gm_pool *pool, uint64_t length)

@@ -11,7 +11,10 @@ void gm_pool_config_knobs(struct gm_pool_config *config, const struct gm_knobs *
 			  uint64_t total)
 {
 	bool limited = knobs->limit.share.ppm < 1000000;
-	config->limit = limited ? gm_pool_knob_bytes(knobs->limit.share, total) : UINT64_MAX;
+	/* The pool has whole granules, so a limit between two of them could not be reached. */
+	const uint64_t limit = gm_pool_knob_bytes(knobs->limit.share, total);
+	const uint64_t least = limit < GM_POOL_GRANULE ? GM_POOL_GRANULE : limit;
+	config->limit = limited ? least - least % GM_POOL_GRANULE : UINT64_MAX;
 	config->trim_after = knobs->trim_after.trim.after;
 	config->keep = gm_pool_knob_bytes(knobs->trim_after.trim.keep, total);
 	config->retire = gm_pool_knob_bytes(knobs->retire.share, total);

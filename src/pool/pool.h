@@ -55,8 +55,10 @@ struct gm_pool_config {
 	/* May freed memory be used again before its fence has passed (context/order.h)? NULL: no.
 	 * Only with `defer`. */
 	const struct gm_order_ops *order;
-	uint64_t retire;     /* retired bytes beyond which frees poll for passed fences, without a
-				wait */
+	uint64_t retire; /* retired bytes beyond which frees poll for passed fences, without a
+			    wait */
+	_Atomic uint64_t *outside; /* bytes of the process on the device that are not the pool's and
+				    * count against `limit`; the caller's variable; NULL: none */
 	uint64_t trim_after; /* ns that a chunk is wholly idle before gm_pool_trim returns it to the
 				driver; UINT64_MAX: never */
 	uint64_t keep;	     /* idle bytes that gm_pool_trim leaves */
@@ -318,6 +320,9 @@ uint64_t gm_pool_drain(struct gm_pool *pool);
 /* The context was destroyed or reset, so its work is over: all its blocks, live or retired, become
  * idle. Returns the number of live blocks. */
 uint64_t gm_pool_context_gone(struct gm_pool *pool, uint64_t context);
+
+/* Add to *config.outside. False: `limit` does not allow so many bytes more. */
+bool gm_pool_outside_take(struct gm_pool *pool, uint64_t bytes);
 
 /* Grant `peer` access to all present and future chunks, or revoke it. Idempotent. */
 CUresult gm_pool_grant(struct gm_pool *pool, CUdevice peer);

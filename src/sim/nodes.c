@@ -49,6 +49,22 @@ CUresult sim_cuGraphAddMemAllocNode(CUgraphNode *out, CUgraph handle, const CUgr
 	return graph_add_step(graph, out);
 }
 
+/* Memory of a node is there from the begin of the node to the end of the graph: it is used,
+ * reserved, and neither has a peak. */
+CUresult sim_cuDeviceGetGraphMemAttribute(CUdevice device, CUgraphMem_attribute attribute,
+					  void *value)
+{
+	cuuint64_t bytes = 0;
+	if (!sim_device_valid(device) || !value ||
+	    (unsigned)attribute > CU_GRAPH_MEM_ATTR_RESERVED_MEM_HIGH)
+		return CUDA_ERROR_INVALID_VALUE;
+	for (size_t i = 0; i < sim.regions.n; i++)
+		if (sim.regions.at[i]->graph && sim.regions.at[i]->device == (unsigned)device)
+			bytes += sim.regions.at[i]->size;
+	*(cuuint64_t *)value = bytes;
+	return CUDA_SUCCESS;
+}
+
 CUresult sim_cuGraphAddMemFreeNode(CUgraphNode *out, CUgraph handle, const CUgraphNode *before,
 				   size_t n, CUdeviceptr address)
 {

@@ -123,7 +123,7 @@ two_jobs() {
 	peak mapped        18.0 MiB   19.0 MiB   28.0 MiB
 	allocations               1          1          1
 	of these, driver          0          0          0
-	of these, failed          0          0          0
+	failed                    0          0          0
 	length               18.0 s     19.0 s     28.0 s
 
 	findings      Of the ranks up to 10, 8 left no log among these. They crashed

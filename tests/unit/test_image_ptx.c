@@ -57,6 +57,9 @@ static const struct {
 	{HEAD "\"", GM_IMAGE_UNKNOWN, "a string without an end"},
 	{HEAD "/* " MALLOC ";", GM_IMAGE_UNKNOWN, "a comment without an end"},
 	{".target sm_90\n", GM_IMAGE_UNKNOWN, "no version: no PTX"},
+	{"#line 1 \"a.cu\"\n" HEAD MALLOC ";", GM_IMAGE_YES, "behind a line of the preprocessor"},
+	{"\n # 1 \"a.cu\"\n" HEAD, GM_IMAGE_NO, "the same without its word"},
+	{"#!/bin/sh\n" HEAD, GM_IMAGE_UNKNOWN, "a script"},
 	{HEAD ".visible .entry k() { .reg .pred %p<2>; @%p1 bra L; L: call.uni (x), malloc, (y); }",
 	 GM_IMAGE_NO, "a call of what was never declared, which does not compile"},
 	{HEAD ".extern .func "

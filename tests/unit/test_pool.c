@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* One thread and a pool: sizes, look-ups, growth, limits, return of memory, figures. */
 #include "pool/grow.h"
+#include "pool/internal.h"
 #include "pool_fake.h"
 
 static void serves(void)
@@ -223,6 +224,31 @@ static void keeps_the_limit(void)
 	fake_end(pool, "limit");
 }
 
+/* Memory of the process outside of the pool counts against the limit, whichever comes first. */
+static void shares_the_limit(void)
+{
+	static _Atomic uint64_t outside;
+	struct gm_pool *pool = fake_pool(GM_GIB, 40 * GM_MIB);
+	pool->config.outside = &outside;
+	TAP_OK(gm_pool_outside_take(pool, 30 * GM_MIB), "30 of 40 MiB are taken outside");
+	TAP_OK(!gm_pool_outside_take(pool, 10 * GM_MIB + 1), "10 MiB and a byte more are refused");
+	TAP_IS(atomic_load(&outside), 30 * GM_MIB, "a refusal takes nothing");
+	TAP_OK(!fake_alloc(pool, 12 * GM_MIB).base, "so are 12 MiB of the pool");
+	struct gm_block a = fake_alloc(pool, 10 * GM_MIB);
+	TAP_OK(a.base, "10 MiB of the pool are not");
+	TAP_OK(!gm_pool_outside_take(pool, 1), "then there is not a byte more outside");
+	gm_pool_free(pool, a.base, NULL, NULL);
+	TAP_OK(!gm_pool_outside_take(pool, 2 * GM_MIB), "idle memory is the pool's");
+	gm_pool_give_back(pool, 0, true);
+	TAP_OK(gm_pool_outside_take(pool, 10 * GM_MIB), "until it is given back");
+	atomic_fetch_add(&outside, 20 * GM_MIB); /* what could not be refused */
+	TAP_OK(!fake_alloc(pool, 2 * GM_MIB).base, "memory beyond the limit leaves none");
+	atomic_fetch_sub(&outside, 40 * GM_MIB);
+	TAP_OK(fake_alloc(pool, 20 * GM_MIB).base, "what was given up is the pool's again");
+	TAP_OK(fake_valid(pool), "valid");
+	fake_end(pool, "shared limit");
+}
+
 static void gives_back(void)
 {
 	struct gm_pool *pool = fake_pool(GM_GIB, UINT64_MAX);
@@ -316,6 +342,7 @@ int main(void)
 	joins_chunks();
 	runs_out();
 	keeps_the_limit();
+	shares_the_limit();
 	gives_back();
 	walks();
 	tail_is_taken();

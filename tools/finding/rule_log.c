@@ -42,9 +42,6 @@ bool gm_rule_records_unreadable(struct gm_figures *f, struct gm_finding *out)
 
 enum cause { NONE, UNSIZED, SIZE, LIMIT_PIECES, FRAGMENTED, LIMIT, OTHERS, IN_USE };
 
-/* Unit of the pool's mappings. */
-#define GRANULE (2 * GM_MIB)
-
 /* Bytes of this process at a refusal. */
 static uint64_t refusal_own(const struct gm_figures *f, const struct gm_figures_refusal *r)
 {
@@ -66,10 +63,9 @@ static uint64_t refusal_in_use(const struct gm_figures *f, const struct gm_figur
 	return s->handed_out + s->retired + s->lent + foreign;
 }
 
-/* Bytes that GPUMEM_LIMIT would have to allow. */
-static uint64_t refusal_needed(const struct gm_figures_refusal *r)
+static uint64_t refusal_needed(const struct gm_figures *f, const struct gm_figures_refusal *r)
 {
-	return r->sample.mapped + r->sample.lent + gm_round_up(r->asked, GRANULE);
+	return gm_figures_needed(f, r->device, &r->sample, r->asked);
 }
 
 static enum cause refusal_cause(const struct gm_figures *f)
@@ -83,7 +79,7 @@ static enum cause refusal_cause(const struct gm_figures *f)
 	if (s->device_total && first->asked > s->device_total)
 		return SIZE;
 	const bool limited =
-		s->limit && s->device_total > s->limit && refusal_needed(first) > s->limit;
+		s->limit && s->device_total > s->limit && refusal_needed(f, first) > s->limit;
 	if (s->idle >= first->asked)
 		return limited ? LIMIT_PIECES : FRAGMENTED;
 	if (limited)
@@ -118,7 +114,7 @@ bool gm_rule_oom_limit_pieces(struct gm_figures *f, struct gm_finding *out)
 	const struct gm_figures_refusal *r = refusal_first(f, LIMIT_PIECES, out);
 	if (!r)
 		return false;
-	out->value = GM_BYTES(refusal_needed(r));
+	out->value = GM_BYTES(refusal_needed(f, r));
 	out->of = GM_BYTES(r->sample.limit);
 	return true;
 }
@@ -138,7 +134,7 @@ bool gm_rule_oom_limit(struct gm_figures *f, struct gm_finding *out)
 	const struct gm_figures_refusal *r = refusal_first(f, LIMIT, out);
 	if (!r)
 		return false;
-	out->value = GM_BYTES(refusal_needed(r));
+	out->value = GM_BYTES(refusal_needed(f, r));
 	out->of = GM_BYTES(r->sample.limit);
 	return true;
 }

@@ -12,8 +12,6 @@
 
 /* What the context and the libraries of one process may have on a device. */
 #define OWN_CONTEXT GM_GIB
-/* Unit of the pool's mappings. */
-#define GRANULE (2 * GM_MIB)
 
 typedef const struct gm_figures_giveup giveup;
 
@@ -24,9 +22,9 @@ static uint64_t giveup_unused(giveup *g)
 	return g->segments > g->tensors ? g->segments - g->tensors : 0;
 }
 
-static uint64_t giveup_needed(giveup *g)
+static uint64_t giveup_needed(const struct gm_figures *f, giveup *g)
 {
-	return g->sample.mapped + g->sample.lent + gm_round_up(g->asked, GRANULE);
+	return gm_figures_needed(f, g->device, &g->sample, g->asked);
 }
 
 /* `foreign`: all of this process that is not the pool's, at its peak. */
@@ -63,8 +61,7 @@ static bool is_fraction(const struct gm_figures *f, giveup *g)
 static bool is_limit(const struct gm_figures *f, giveup *g)
 {
 	const struct gm_sample *s = &g->sample;
-	(void)f;
-	return s->limit && s->device_total > s->limit && giveup_needed(g) > s->limit;
+	return s->limit && s->device_total > s->limit && giveup_needed(f, g) > s->limit;
 }
 
 static bool is_others(const struct gm_figures *f, giveup *g)
@@ -128,7 +125,7 @@ bool gm_rule_torch_oom_limit(struct gm_figures *f, struct gm_finding *out)
 	giveup *g = giveup_first(f, is_limit, out);
 	if (!g)
 		return false;
-	out->value = GM_BYTES(giveup_needed(g));
+	out->value = GM_BYTES(giveup_needed(f, g));
 	out->of = GM_BYTES(g->sample.limit);
 	out->other = GM_BYTES(g->asked);
 	return true;

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/size.h"
 #include "tools/tool.h"
 
 static _Noreturn void memory_exhausted(void)
@@ -207,6 +208,14 @@ uint64_t gm_figures_foreign(const struct gm_figures *figures, unsigned device,
 	if (s->device_asked)
 		return s->driver + s->created + s->async + s->arrays + s->graphs;
 	return gm_figures_device(figures, device, GM_C_foreign_peak);
+}
+
+uint64_t gm_figures_needed(const struct gm_figures *figures, unsigned device,
+			   const struct gm_sample *s, uint64_t asked)
+{
+	const uint64_t granule = 2 * GM_MIB; /* of the pool's mappings */
+	const uint64_t foreign = s->device_asked ? gm_figures_foreign(figures, device, s) : 0;
+	return s->mapped + s->lent + foreign + gm_round_up(asked, granule);
 }
 
 bool gm_figures_is_trace(const struct gm_figures *figures)

@@ -119,6 +119,11 @@ uint64_t gm_figures_refused(const struct gm_figures *figures, unsigned device);
 uint64_t gm_figures_foreign(const struct gm_figures *figures, unsigned device,
 			    const struct gm_sample *sample);
 
+/* Bytes that GPUMEM_LIMIT would have to allow for a refused request; of older logs, for the pool's
+ * alone. */
+uint64_t gm_figures_needed(const struct gm_figures *figures, unsigned device,
+			   const struct gm_sample *sample, uint64_t asked);
+
 /* In trace mode the driver serves every allocation and the pool none. */
 bool gm_figures_is_trace(const struct gm_figures *figures);
 
