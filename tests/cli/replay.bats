@@ -210,6 +210,11 @@ PEAK=$((26 * MIB + 1000))
 	same first-fit "$((4 * MIB)) $((4 * MIB)) 0 0 0 1" --unit=1M m.csv
 	printf '%s\n' id,lower,upper,size,offset c,5,9,4,0 a,0,5,3,17 b2,2,5,1,x >o.csv
 	same round-2m "$((4 * MIB)) $((6 * MIB)) 0 3 3 0" --unit=1M o.csv
+	# Its own files have other names, in any order, and `end` is the last moment of a block.
+	printf '%s\n' buffer,start,end,size c,5,8,4 a,0,4,3 b2,2,4,1 >n.csv
+	same round-2m "$((4 * MIB)) $((6 * MIB)) 0 3 3 0" --unit=1M n.csv
+	printf '%s\n' size,alignment,buffer_id,end,begin,gaps,offset 4,1,c,8,5,,0 3,8,a,4,0,,4 1,1,b2,4,2,,7 >n.csv
+	same round-2m "$((4 * MIB)) $((6 * MIB)) 0 3 3 0" --unit=1M n.csv
 	printf '%s\n' id,lower,upper,size none,1,2,0 >z.csv
 	"$TOOL" replay --json z.csv | jq -e '.traces[0] | .format == "minimalloc" and .empty == 1 and .allocations == 0'
 	"$TOOL" replay --json z.csv | jq -e '.traces[0].policies | map(.utilisation == 1 and .operations == 0) | all'
@@ -236,6 +241,9 @@ PEAK=$((26 * MIB + 1000))
 	# A spreadsheet writes a mark before the text, and other ends of lines.
 	sed '1s/^/\xef\xbb\xbf/; s/$/\r/' t.csv | "$TOOL" replay --json - | jq '.traces[0].path = "t.csv" | del(.. | .ns_per_operation?)' >crlf
 	jq 'del(.. | .ns_per_operation?)' out | diff - crlf
+	# As RMM's documentation shows it.
+	sed '1!{s/09:00:00[:.]/1634567890./; s/,free,/,deallocate,/}' t.csv >epoch.csv
+	"$TOOL" replay --json epoch.csv | jq '.traces[0].path = "t.csv" | del(.. | .ns_per_operation?)' | diff - crlf
 	# The last line needs no newline.
 	printf %s "$(<t.csv)" | "$TOOL" replay --json - | jq -e '.traces[0].path == "standard input" and .traces[0].allocations == 2'
 }

@@ -84,13 +84,13 @@ gpumemstat: two.csv: no such file' replay one.csv two.csv
 	for thread in '' x -1 1.5 ' 1' 0x1 99999999999999999999; do
 		rows "thread '$thread': expected a number" "$thread,$NOON,allocate,0x10,5,0"
 	done
-	for time in '' 12 12:00:00 12:00:00. 12:00:00.00000 12:00:00.0000000 24:00:00.000000 12:60:00.000000 \
+	for time in '' .5 1.x 1.0000000001 99999999999999999999.0 12:00:00 12:00:00. 12:00:00.00000 12:00:00.0000000 24:00:00.000000 12:60:00.000000 \
 		12:00:61.000000 -1:00:00.000000 12-00:00.000000 12:00:00,000000x; do
 		[[ $time != *,* ]] || continue
-		rows "time '$time': expected HH:MM:SS.uuuuuu" 1,$time,allocate,0x10,5,0
+		rows "time '$time': expected HH:MM:SS.uuuuuu, or seconds since 1970" 1,$time,allocate,0x10,5,0
 	done
 	for action in '' alloc Allocate free2 'allocate ' 'allocate  failure'; do
-		rows "action '$action': expected allocate, free or allocate failure" "1,$NOON,$action,0x10,5,0"
+		rows "action '$action': expected allocate, free, deallocate or allocate failure" "1,$NOON,$action,0x10,5,0"
 	done
 	for pointer in '' 10 0x 0xg 0x10x -0x10 0x10000000000000000 nil '(nil' ' 0x10'; do
 		rows "pointer '$pointer': expected 0x and hexadecimal digits, or (nil)" "1,$NOON,allocate,$pointer,5,0"

@@ -2,7 +2,9 @@
 /*
  * Two kinds of CSV, distinguished by their first line:
  *   RMM         from rapids-memory-manager's logging_resource_adaptor, in the order of rows
- *   MiniMalloc  one block a row, from `lower` to `upper`; at equal times frees precede allocations
+ *   MiniMalloc  one block a row, from `lower` to `upper`, or to `end`, which is the last moment of
+ * it; at equal times frees precede allocations. Its columns are in any order, under any of the
+ * names that MiniMalloc takes.
  */
 #include <errno.h>
 #include <stdarg.h>
@@ -97,6 +99,29 @@ static bool number_parse(const char *text, int base, uint64_t *out)
 
 /* --- RMM --- */
 
+/* "1634567890.123456": seconds since 1970, with up to nine digits behind the point; to ns. */
+static bool epoch_parse(const char *text, uint64_t *out)
+{
+	uint64_t seconds = 0, ns = 0, unit = 1000000000;
+	const char *point = strchr(text, '.');
+	char whole[24];
+	const size_t n = point ? (size_t)(point - text) : strlen(text);
+	if (n >= sizeof whole)
+		return false;
+	memcpy(whole, text, n);
+	whole[n] = '\0';
+	if (!number_parse(whole, 10, &seconds))
+		return false;
+	for (const char *c = point ? point + 1 : ""; *c; c++) {
+		if (*c < '0' || *c > '9' || unit == 1)
+			return false;
+		unit /= 10;
+		ns += (uint64_t)(*c - '0') * unit;
+	}
+	return !__builtin_mul_overflow(seconds, (uint64_t)1000000000, out) &&
+	       !__builtin_add_overflow(*out, ns, out);
+}
+
 /* "HH:MM:SS.uuuuuu", or ':' before the last digits; to ns. */
 static bool clock_parse(const char *text, uint64_t *out)
 {
@@ -162,8 +187,9 @@ static bool rmm_row(struct csv *csv, uint64_t time)
 		csv->trace->refused++;
 		return true;
 	}
-	if (!allocates && strcmp(f[2], "free") != 0)
-		return csv_fail_field(csv, "action", f[2], "allocate, free or allocate failure");
+	if (!allocates && strcmp(f[2], "free") != 0 && strcmp(f[2], "deallocate") != 0)
+		return csv_fail_field(csv, "action", f[2],
+				      "allocate, free, deallocate or allocate failure");
 	if (size == 0) {
 		csv->trace->empty += allocates;
 		return true;
@@ -180,10 +206,13 @@ static bool rmm_read(struct csv *csv)
 	while (csv_next_row(csv, 6)) {
 		if (!number_parse(csv->fields[0], 10, &thread))
 			return csv_fail_field(csv, "thread", csv->fields[0], "a number");
-		if (!clock_parse(csv->fields[1], &clock))
-			return csv_fail_field(csv, "time", csv->fields[1], "HH:MM:SS.uuuuuu");
 		/* Rows of threads may be slightly out of order; half a day back is the next day. */
-		if (begun + clock + day / 2 < last)
+		if (epoch_parse(csv->fields[1], &clock))
+			begun = 0;
+		else if (!clock_parse(csv->fields[1], &clock))
+			return csv_fail_field(csv, "time", csv->fields[1],
+					      "HH:MM:SS.uuuuuu, or seconds since 1970");
+		else if (begun + clock + day / 2 < last)
 			begun += day;
 		last = begun + clock > last ? begun + clock : last;
 		if (!rmm_row(csv, last))
@@ -206,7 +235,17 @@ struct moment {
 	bool allocates;
 };
 
+enum column { ID, LOWER, UPPER, SIZE, GAPS, OTHER, COLUMNS };
+
+/* Where the columns are, and how many. */
+struct header {
+	unsigned at[COLUMNS]; /* FIELDS_MOST: it is missing */
+	unsigned n;
+	bool upper_is_last; /* "end" */
+};
+
 struct rows {
+	struct header header;
 	struct row *by_id;
 	GM_ARRAY(struct row *) at;
 	GM_ARRAY(struct moment) moments;
@@ -215,7 +254,7 @@ struct rows {
 static bool rows_add(struct csv *csv, struct rows *rows, struct row *row)
 {
 	const struct row *there;
-	HASH_FIND(hh, rows->by_id, csv->fields[0], strlen(csv->fields[0]), there);
+	HASH_FIND(hh, rows->by_id, row->id, strlen(row->id), there);
 	if (there)
 		return gm_trace_fail(csv->trace, "id '%.*s' is there already, in line %llu", SHOWN,
 				     row->id, (unsigned long long)there->line);
@@ -227,33 +266,41 @@ static bool rows_add(struct csv *csv, struct rows *rows, struct row *row)
 	return !gm_hash_failed(row) || gm_trace_fail(csv->trace, "out of memory");
 }
 
-static bool row_parse(struct csv *csv, uint64_t unit, struct row *row)
+static bool row_parse(struct csv *csv, const struct header *header, uint64_t unit, struct row *row)
 {
-	static const char *const names[] = {"id", "lower", "upper", "size"};
-	uint64_t *const numbers[] = {NULL, &row->lower, &row->upper, &row->size};
+	static const char *const names[] = {[LOWER] = "lower", [UPPER] = "upper", [SIZE] = "size"};
+	uint64_t *const numbers[] = {
+		[LOWER] = &row->lower, [UPPER] = &row->upper, [SIZE] = &row->size};
 	char *const *f = csv->fields;
-	for (unsigned i = 1; i < 4; i++)
-		if (!number_parse(f[i], 10, numbers[i]))
-			return csv_fail_field(csv, names[i], f[i], "a number");
+	for (unsigned i = LOWER; i <= SIZE; i++)
+		if (!number_parse(f[header->at[i]], 10, numbers[i]))
+			return csv_fail_field(csv, names[i], f[header->at[i]], "a number");
+	row->upper += header->upper_is_last && row->upper != UINT64_MAX;
 	if (row->upper <= row->lower)
-		return gm_trace_fail(csv->trace, "upper %s is not above lower %s", f[2], f[1]);
+		return gm_trace_fail(csv->trace, "upper %s is not above lower %s",
+				     f[header->at[UPPER]], f[header->at[LOWER]]);
+	if (header->at[GAPS] != FIELDS_MOST && *f[header->at[GAPS]])
+		return csv_fail_field(csv, "gaps", f[header->at[GAPS]],
+				      "none: memory cannot have gaps in time");
 	if (__builtin_mul_overflow(row->size, unit, &row->size) || row->size > GM_POLICY_LARGEST)
 		return gm_trace_fail(csv->trace, "size %s, of %llu bytes: more than any device has",
-				     f[3], (unsigned long long)unit);
+				     f[header->at[SIZE]], (unsigned long long)unit);
 	return true;
 }
 
-static bool rows_read(struct csv *csv, unsigned fields, uint64_t unit, struct rows *rows)
+static bool rows_read(struct csv *csv, uint64_t unit, struct rows *rows)
 {
-	while (csv_next_row(csv, fields)) {
-		struct row *row = gm_policy_make(sizeof *row + strlen(csv->fields[0]) + 1);
-		row->id = strcpy((char *)(row + 1), csv->fields[0]);
+	const struct header *header = &rows->header;
+	while (csv_next_row(csv, header->n)) {
+		const char *id = csv->fields[header->at[ID]];
+		struct row *row = gm_policy_make(sizeof *row + strlen(id) + 1);
+		row->id = strcpy((char *)(row + 1), id);
 		row->line = csv->trace->line;
 		if (!gm_array_push(&rows->at, row)) {
 			free(row);
 			return gm_trace_fail(csv->trace, "out of memory");
 		}
-		if (!row_parse(csv, unit, row) || !rows_add(csv, rows, row))
+		if (!row_parse(csv, header, unit, row) || !rows_add(csv, rows, row))
 			return false;
 	}
 	return csv->ended;
@@ -284,11 +331,43 @@ static bool rows_play(struct gm_trace *trace, const struct rows *rows)
 	return true;
 }
 
-static bool minimalloc_read(struct csv *csv, unsigned fields, uint64_t unit)
+/* A header of MiniMalloc's names, each column once, with all of the first four. */
+static bool header_parse(const char *text, struct header *header)
 {
-	struct rows rows = {0};
+	static const struct {
+		const char *name;
+		enum column column;
+	} names[] = {{"id", ID},       {"buffer", ID},	 {"buffer_id", ID}, {"lower", LOWER},
+		     {"begin", LOWER}, {"start", LOWER}, {"upper", UPPER},  {"end", UPPER},
+		     {"size", SIZE},   {"gaps", GAPS},	 {"offset", OTHER}, {"alignment", OTHER}};
+	char copy[LINE_LONGEST + 1], *at = strcpy(copy, text);
+	for (unsigned i = 0; i < COLUMNS; i++)
+		header->at[i] = FIELDS_MOST;
+	header->n = 0;
+	while (at) {
+		const char *word = strsep(&at, ",");
+		unsigned i = 0;
+		while (i < sizeof names / sizeof *names && strcmp(word, names[i].name) != 0)
+			i++;
+		if (i == sizeof names / sizeof *names || header->n == FIELDS_MOST)
+			return false;
+		const enum column column = names[i].column;
+		if (column != OTHER && header->at[column] != FIELDS_MOST)
+			return false;
+		header->at[column] = header->n++;
+		header->upper_is_last |= strcmp(word, "end") == 0;
+	}
+	for (unsigned i = ID; i <= SIZE; i++)
+		if (header->at[i] == FIELDS_MOST)
+			return false;
+	return true;
+}
+
+static bool minimalloc_read(struct csv *csv, const struct header *header, uint64_t unit)
+{
+	struct rows rows = {.header = *header};
 	csv->trace->format = "minimalloc";
-	bool ok = rows_read(csv, fields, unit, &rows);
+	bool ok = rows_read(csv, unit, &rows);
 	if (ok && rows.moments.n) {
 		qsort(rows.moments.at, rows.moments.n, sizeof *rows.moments.at, moment_compare);
 		ok = rows_play(csv->trace, &rows);
@@ -306,6 +385,7 @@ static bool minimalloc_read(struct csv *csv, unsigned fields, uint64_t unit)
 bool gm_trace_read_csv(struct gm_trace *trace, FILE *in, uint64_t unit)
 {
 	struct csv csv = {.trace = trace, .in = in};
+	struct header columns = {0};
 	trace->line = 0;
 	if (!csv_next_line(&csv))
 		return csv.ended ? gm_trace_fail(trace, "empty") : false;
@@ -313,10 +393,8 @@ bool gm_trace_read_csv(struct gm_trace *trace, FILE *in, uint64_t unit)
 	const char *header = csv.line + (strncmp(csv.line, GM_TEXT_MARK, mark) ? 0 : mark);
 	if (strcmp(header, "Thread,Time,Action,Pointer,Size,Stream") == 0)
 		return rmm_read(&csv);
-	if (strcmp(header, "id,lower,upper,size") == 0)
-		return minimalloc_read(&csv, 4, unit);
-	if (strcmp(header, "id,lower,upper,size,offset") == 0)
-		return minimalloc_read(&csv, 5, unit);
+	if (header_parse(header, &columns))
+		return minimalloc_read(&csv, &columns, unit);
 	return csv_fail_field(&csv, "unknown header", header,
 			      "Thread,Time,Action,Pointer,Size,Stream or id,lower,upper,size");
 }
