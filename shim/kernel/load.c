@@ -35,19 +35,41 @@ static unsigned device_architecture(const struct gm_context *context)
 	return (unsigned)(10 * major + minor);
 }
 
-/* Read an image, or else a file, before it is loaded. */
-static enum gm_handle_kind image_judge(const void *image, const char *path)
-{
+/* What was found in an image, or else a file; neither: it was not read now. */
+struct judged {
+	enum gm_handle_kind kind;
+	const void *image;
+	const char *path;
 	struct gm_image_verdict verdict;
+};
+
+static struct judged judged_before(enum gm_handle_kind kind)
+{
+	return (struct judged){.kind = kind};
+}
+
+/* Read an image, or else a file, before it is loaded. */
+static struct judged image_judge(const void *image, const char *path)
+{
+	struct judged j = {.kind = GM_HANDLE_UNKNOWN};
 	if (!gm_inkernel_wanted() || (!image && !path))
-		return GM_HANDLE_UNKNOWN;
+		return j;
 	unsigned arch = device_architecture(context_here());
-	bool may = image ? gm_image_allocates(image, 0, arch, &verdict)
-			 : gm_image_file_allocates(path, arch, &verdict);
-	if (may && gm_image_uses_runtime(&verdict))
+	bool may = image ? gm_image_allocates(image, 0, arch, &j.verdict)
+			 : gm_image_file_allocates(path, arch, &j.verdict);
+	if (may && gm_image_uses_runtime(&j.verdict))
 		gm_inkernel_want_second();
-	gm_inkernel_log_image(context_here(), image, path, &verdict);
-	return may ? GM_HANDLE_ALLOCATES : GM_HANDLE_HARMLESS;
+	j.kind = may ? GM_HANDLE_ALLOCATES : GM_HANDLE_HARMLESS;
+	j.image = image;
+	j.path = path;
+	return j;
+}
+
+/* The driver has loaded it. */
+static void image_loaded(const struct judged *j)
+{
+	if (j->image || j->path)
+		gm_inkernel_log_image(context_here(), j->image, j->path, &j->verdict);
 }
 
 static void launches_watch(enum gm_handle_kind kind)
@@ -68,7 +90,9 @@ static enum gm_handle_kind handle_read_kind(const void *handle)
 	image = gm_handle_unread(handle);
 	if (!image)
 		return gm_handle_kind(handle);
-	kind = image_judge(image, NULL);
+	const struct judged j = image_judge(image, NULL);
+	image_loaded(&j);
+	kind = j.kind;
 	gm_handle_read(handle, image, kind);
 	launches_watch(kind);
 	return kind;
@@ -93,14 +117,17 @@ static void handle_given(const void *handle, enum gm_handle_kind kind, const cha
 	launches_watch(kind);
 }
 
-/* A handler of a call that returns *out, a handle of the kind `kind_`; `name_`: of a kernel, or
- * NULL. `before` is evaluated before the call. */
-#define GIVES(symbol, parameters, arguments, kind_, name_, before)                                \
+/* A handler of a call that returns *out, a handle of the kind that `judged_` finds; `name_`: of a
+ * kernel, or NULL. `before` is evaluated before the call, with `kind`. */
+#define GIVES(symbol, parameters, arguments, judged_, name_, before)                              \
 	GM_HANDLER(symbol, parameters, arguments, ({                                              \
-			   enum gm_handle_kind kind = kind_;                                      \
+			   const struct judged judged = judged_;                                  \
+			   const enum gm_handle_kind kind = judged.kind;                          \
 			   before;                                                                \
 			   CUresult done =                                                        \
 				   GM_PASS_RETRY(symbol, GM_LACK_HERE, 0, real.symbol arguments); \
+			   if (done == CUDA_SUCCESS)                                              \
+				   image_loaded(&judged);                                         \
 			   if (done == CUDA_SUCCESS && out)                                       \
 				   handle_given(*out, kind, name_);                               \
 			   done;                                                                  \
@@ -116,7 +143,7 @@ GIVES(cuModuleLoadDataEx,
 GIVES(cuModuleLoadFatBinary, (CUmodule * out, const void *image), (out, image),
       image_judge(image, NULL), NULL, kind_use(kind))
 GIVES(cuModuleGetFunction, (CUfunction * out, CUmodule module, const char *name),
-      (out, module, name), handle_read_kind(module), name, kind_use(kind);
+      (out, module, name), judged_before(handle_read_kind(module)), name, kind_use(kind);
       gm_refusal_kernel_asked(name))
 
 GIVES(cuLibraryLoadFromFile,
@@ -125,9 +152,9 @@ GIVES(cuLibraryLoadFromFile,
       (out, path, options, values, n, library_options, library_values, library_n),
       image_judge(NULL, path), NULL, )
 GIVES(cuLibraryGetModule, (CUmodule * out, CUlibrary library), (out, library),
-      handle_read_kind(library), NULL, kind_use(kind))
+      judged_before(handle_read_kind(library)), NULL, kind_use(kind))
 GIVES(cuKernelGetFunction, (CUfunction * out, CUkernel kernel), (out, kernel),
-      handle_read_kind(kernel), gm_handle_name(kernel), kind_use(kind))
+      judged_before(handle_read_kind(kernel)), gm_handle_name(kernel), kind_use(kind))
 
 /* --- a library with an image that stays is not read yet --- */
 
@@ -149,7 +176,8 @@ static CUresult library_load(CUlibrary *out, const void *image, CUjit_option *op
 {
 	bool unread = image && gm_inkernel_wanted() &&
 		      image_stays(image, library_options, library_values, library_n);
-	enum gm_handle_kind kind = unread ? GM_HANDLE_UNREAD : image_judge(image, NULL);
+	const struct judged judged =
+		unread ? judged_before(GM_HANDLE_UNREAD) : image_judge(image, NULL);
 	CUresult result =
 		GM_PASS_RETRY(cuLibraryLoadData, GM_LACK_HERE, 0,
 			      real.cuLibraryLoadData(out, image, options, values, n,
@@ -157,7 +185,9 @@ static CUresult library_load(CUlibrary *out, const void *image, CUjit_option *op
 	if (result == CUDA_SUCCESS && out && unread)
 		gm_handle_remember_unread(*out, image);
 	else if (result == CUDA_SUCCESS && out)
-		handle_given(*out, kind, NULL);
+		handle_given(*out, judged.kind, NULL);
+	if (result == CUDA_SUCCESS)
+		image_loaded(&judged);
 	return result;
 }
 

@@ -103,3 +103,14 @@ asked_of() {
 		[ "$status" -eq 3 ]
 	done <rows
 }
+
+@test "an image that the driver refuses does not count as loaded" {
+	local TOOL=$PWD/gpumemstat way
+	cd "$BATS_TEST_TMPDIR"
+	KNOBS=(GPUMEM_LOG=events GPUMEM_LOG_NAME=run.gml)
+	for way in fail:2 take:3; do # two are loaded before
+		rm -f run.gml
+		preloaded "$PROGRAMS/retry" "${way%:*}" cuModuleLoadData >out 2>/dev/null
+		"$TOOL" --json run.gml | jq -e ".logs[0].counters.images == ${way#*:}"
+	done
+}
