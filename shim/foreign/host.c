@@ -5,9 +5,12 @@
 #include "shim/foreign/managed.h"
 #include "shim/retry.h"
 
+/* 0 bytes of pinned memory are NULL, and no error. */
 static void host_given(enum gm_foreign_kind kind, enum gm_foreign_space space, uint64_t key,
 		       size_t size)
 {
+	if (!key)
+		return;
 	gm_foreign_add_here(
 		(struct gm_foreign){.key = key, .space = space, .kind = kind, .size = size});
 	if (kind == GM_FOREIGN_MANAGED)

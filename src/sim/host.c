@@ -6,23 +6,32 @@
 
 #define HOST_PAGE ((size_t)4096)
 
+/* More than any host has. */
+#define HOST_MOST ((size_t)1 << 44)
+
+/* 0 bytes are no memory, and no error. *out is NULL after each failure. */
 CUresult sim_cuMemHostAlloc(void **out, size_t size, unsigned flags)
 {
 	const unsigned known = CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP |
 			       CU_MEMHOSTALLOC_WRITECOMBINED;
 	struct sim_region *region;
-	if (!out || !size || flags & ~known || size > SIZE_MAX - HOST_PAGE)
+	if (!out)
+		return CUDA_ERROR_INVALID_VALUE;
+	*out = NULL;
+	if (flags & ~known)
 		return CUDA_ERROR_INVALID_VALUE;
 	CUresult result = sim_capture_unsafe();
-	if (result != CUDA_SUCCESS)
+	if (result != CUDA_SUCCESS || !size)
 		return result;
+	if (size > HOST_MOST)
+		return CUDA_ERROR_OUT_OF_MEMORY;
 	size_t whole = gm_round_up(size, HOST_PAGE);
 	void *at = sim_pages(whole, HOST_PAGE);
 	if (!at || mprotect(at, whole, PROT_READ | PROT_WRITE) != 0)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	result = sim_region_of_host(SIM_HOST, sim_current(), at, size, &region);
 	if (result == CUDA_SUCCESS) {
-		region->flags = flags;
+		region->flags = flags | CU_MEMHOSTALLOC_DEVICEMAP;
 		*out = at;
 	}
 	return result;
@@ -53,13 +62,17 @@ static CUresult region_give_up(void *address, enum sim_kind kind, CUresult unkno
 
 CUresult sim_cuMemFreeHost(void *address)
 {
+	if (!address)
+		return CUDA_SUCCESS;
 	return region_give_up(address, SIM_HOST, CUDA_ERROR_INVALID_VALUE);
 }
 
 CUresult sim_cuMemHostRegister_v2(void *address, size_t size, unsigned flags)
 {
+	const unsigned known = CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP |
+			       CU_MEMHOSTREGISTER_READ_ONLY;
 	struct sim_region *region;
-	if (!address || !size || flags > 0xf)
+	if (!address || !size || flags & ~known) /* of memory of devices: this is none */
 		return CUDA_ERROR_INVALID_VALUE;
 	if (!sim_region_find((CUdeviceptr)address) && sim_maybe_device((CUdeviceptr)address))
 		return CUDA_ERROR_INVALID_VALUE; /* freed */
@@ -71,7 +84,8 @@ CUresult sim_cuMemHostRegister_v2(void *address, size_t size, unsigned flags)
 		return CUDA_ERROR_INVALID_VALUE;
 	result = sim_region_of_host(SIM_REGISTERED, sim_current(), address, size, &region);
 	if (result == CUDA_SUCCESS)
-		region->flags = flags;
+		region->flags =
+			(flags & CU_MEMHOSTREGISTER_PORTABLE) | CU_MEMHOSTREGISTER_DEVICEMAP;
 	return result == CUDA_ERROR_INVALID_VALUE ? CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED
 						  : result;
 }

@@ -72,6 +72,9 @@ static void odd_frees(void)
 	SAY(cuMemFree(managed));
 	MUST(cuMemAllocAsync(&async, 1000, NULL));
 	SAY(cuMemFree(async));
+	SAY(cuMemHostAlloc(&host, 0, 0));
+	printf("%s\n", host ? "memory" : "none");
+	SAY(cuMemFreeHost(host));
 	MUST(cuMemHostAlloc(&host, 1000, 0));
 	SAY(cuMemFree((CUdeviceptr)host));
 	MUST(cuMemFreeHost(host));

@@ -443,9 +443,43 @@ static void test_async(void)
 	TAP_IS(drv(cuMemFree_v2)(p), CUDA_SUCCESS, "before its memory");
 }
 
+/* As an H100 answers with driver 580.159.04. */
+static void test_host(void)
+{
+	static char pages[4 * 4096] __attribute__((aligned(4096)));
+	void *at = pages;
+	unsigned flags;
+	sim_start("256M", NULL, NULL);
+	for (unsigned i = 0; i < 16; i++) {
+		const bool taken = i < 8, registered = !(i & CU_MEMHOSTREGISTER_IOMEMORY);
+		CUresult result = drv(cuMemHostAlloc)(&at, 4096, i);
+		TAP_IS(result, taken ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE, "flags %u", i);
+		TAP_IS(at != NULL, taken, "no memory is NULL");
+		if (taken && drv(cuMemHostGetFlags)(&flags, at) == CUDA_SUCCESS)
+			TAP_IS(flags, i | CU_MEMHOSTALLOC_DEVICEMAP, "it is always mapped");
+		if (taken)
+			drv(cuMemFreeHost)(at);
+		result = drv(cuMemHostRegister_v2)(pages, sizeof pages, i);
+		TAP_IS(result, registered ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE,
+		       "registered with flags %u", i);
+		if (registered && drv(cuMemHostGetFlags)(&flags, pages) == CUDA_SUCCESS)
+			TAP_IS(flags, (i & 1) | CU_MEMHOSTREGISTER_DEVICEMAP, "so is this");
+		if (registered)
+			drv(cuMemHostUnregister)(pages);
+	}
+	at = pages;
+	TAP_IS(drv(cuMemHostAlloc)(&at, 0, 0), CUDA_SUCCESS, "0 bytes are no error");
+	TAP_OK(!at, "and no memory");
+	TAP_IS(drv(cuMemFreeHost)(NULL), CUDA_SUCCESS, "nor is a free of NULL");
+	TAP_IS(drv(cuMemHostAlloc)(&at, SIZE_MAX, 0), CUDA_ERROR_OUT_OF_MEMORY,
+	       "any size is valid");
+	TAP_IS(drv(cuMemHostAlloc)(NULL, 0, 0), CUDA_ERROR_INVALID_VALUE, "NULL is not");
+}
+
 int main(void)
 {
 	test_alloc();
+	test_host();
 	test_pitch();
 	test_bounds();
 	test_shapes();
