@@ -17,11 +17,11 @@
 #include "shim/limit.h"
 #include "shim/retry.h"
 
-/* --- pools that the program made on a device --- */
+/* --- pools that the program made --- */
 
 struct own_pool {
 	CUmemoryPool handle;
-	unsigned ordinal;
+	int where;	/* the device's ordinal, or GM_LACK_HOST */
 	unsigned asked; /* threads that ask the driver about it now */
 };
 
@@ -40,14 +40,22 @@ static size_t pool_find(CUmemoryPool handle)
 
 static void pool_made(CUmemoryPool handle, const CUmemPoolProps *props)
 {
-	const CUmemLocation *where = &props->location;
+	const bool device = props->location.type == CU_MEM_LOCATION_TYPE_DEVICE;
 	gm_counter_add(0, GM_C_async_pools, 1);
-	if (where->type != CU_MEM_LOCATION_TYPE_DEVICE || where->id < 0 ||
-	    (unsigned)where->id >= gm_shim_n_devices)
-		return;
 	gm_lock_take(&lock);
-	(void)gm_array_push(&pools, ((struct own_pool){handle, (unsigned)where->id, 0}));
+	(void)gm_array_push(
+		&pools, ((struct own_pool){handle, device ? props->location.id : GM_LACK_HOST, 0}));
 	gm_lock_release(&lock);
+}
+
+/* Other pools are those of the current device. */
+static int pool_where(CUmemoryPool handle)
+{
+	gm_lock_take(&lock);
+	const size_t i = pool_find(handle);
+	const int where = i < pools.n ? pools.at[i].where : GM_LACK_HERE;
+	gm_lock_release(&lock);
+	return where;
 }
 
 /* Forget a pool before the driver ends it; a thread may be asking about it. True: it was known. */
@@ -87,7 +95,7 @@ static CUresult pool_destroy(CUmemoryPool handle)
 static bool pool_ask(unsigned ordinal, size_t *i, CUmemoryPool *handle)
 {
 	gm_lock_take(&lock);
-	while (*i < pools.n && pools.at[*i].ordinal != ordinal)
+	while (*i < pools.n && pools.at[*i].where != (int)ordinal)
 		++*i;
 	const bool found = *i < pools.n;
 	if (found) {
@@ -218,25 +226,28 @@ static void async_from_pool(CUdeviceptr at, size_t size, CUstream stream)
 }
 
 /* A captured call makes a node of a graph, whose memory is taken by a launch. */
-static bool async_begin(CUdeviceptr *out, size_t size, CUstream stream)
+static bool async_begin(CUdeviceptr *out, int where, size_t size, CUstream stream)
 {
 	uint64_t group;
 	const uint64_t bytes = gm_graph_captured(stream, &group) ? 0 : size;
-	const bool allowed = gm_limit_begin_async(GM_LACK_HERE, bytes);
+	const bool allowed = gm_limit_begin_async(where, bytes);
 	if (!allowed && out)
 		*out = 0; /* as the driver does */
 	return allowed;
 }
 
-#define ALLOCATES(symbol, parameters, arguments, own, after)                             \
-	GM_TAKES_WITHIN(symbol, GM_LACK_HERE, size, async_begin(out, size, own(stream)), \
+#define ALLOCATES(symbol, where, parameters, arguments, own, after)                      \
+	GM_TAKES_WITHIN(symbol, where, size, async_begin(out, where, size, own(stream)), \
 			parameters, arguments, after(*out, size, own(stream)))
 #define BY_DEVICE (CUdeviceptr * out, size_t size, CUstream stream)
 #define BY_POOL (CUdeviceptr * out, size_t size, CUmemoryPool pool, CUstream stream)
-ALLOCATES(cuMemAllocAsync, BY_DEVICE, (out, size, stream), PLAIN, async_from_device)
-ALLOCATES(cuMemAllocAsync_ptsz, BY_DEVICE, (out, size, stream), OWN, async_from_device)
-ALLOCATES(cuMemAllocFromPoolAsync, BY_POOL, (out, size, pool, stream), PLAIN, async_from_pool)
-ALLOCATES(cuMemAllocFromPoolAsync_ptsz, BY_POOL, (out, size, pool, stream), OWN, async_from_pool)
+ALLOCATES(cuMemAllocAsync, GM_LACK_HERE, BY_DEVICE, (out, size, stream), PLAIN, async_from_device)
+ALLOCATES(cuMemAllocAsync_ptsz, GM_LACK_HERE, BY_DEVICE, (out, size, stream), OWN,
+	  async_from_device)
+ALLOCATES(cuMemAllocFromPoolAsync, pool_where(pool), BY_POOL, (out, size, pool, stream), PLAIN,
+	  async_from_pool)
+ALLOCATES(cuMemAllocFromPoolAsync_ptsz, pool_where(pool), BY_POOL, (out, size, pool, stream), OWN,
+	  async_from_pool)
 
 /* Memory from a pool outlives the pool. */
 GM_TAKES(cuMemPoolCreate, GM_LACK_HERE, 0, (CUmemoryPool * pool, const CUmemPoolProps *props),

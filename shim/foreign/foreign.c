@@ -22,7 +22,6 @@ _Static_assert(offsetof(struct gm_foreign, space) == sizeof(uint64_t), "the key 
 static struct gm_lock lock = GM_LOCK_INIT(GM_LOCK_RANK_TABLE);
 static struct entry *table;
 static atomic_bool any; /* avoids the lock while there never was a piece */
-static uint64_t driver_bytes[GM_COUNTER_DEVICES];
 static atomic_uint_fast64_t last_id;
 
 /* Ids of blocks count up from 0, these ids down from the top. */
@@ -44,8 +43,6 @@ static void piece_unlink(struct entry *e)
 {
 	gm_lock_assert_held(GM_LOCK_RANK_TABLE);
 	HASH_DEL(table, e);
-	if (e->piece.kind == GM_FOREIGN_DRIVER)
-		driver_bytes[e->piece.ordinal] -= e->piece.size;
 }
 
 /* Count a piece as freed after a missed free, or with its context or graph. */
@@ -73,8 +70,6 @@ static void piece_insert(const struct gm_foreign *piece,
 	HASH_ADD(hh, table, piece.key, KEY_SIZE, e);
 	bool failed = gm_hash_failed(e);
 	if (!failed) {
-		if (piece->kind == GM_FOREIGN_DRIVER)
-			driver_bytes[piece->ordinal] += piece->size;
 		atomic_store_explicit(&any, true, memory_order_relaxed);
 		count(piece->kind, piece->ordinal, piece->size);
 	}
@@ -202,19 +197,9 @@ void gm_foreign_each(enum gm_foreign_kind kind,
 	gm_lock_release(&lock);
 }
 
-uint64_t gm_foreign_bytes(unsigned ordinal)
-{
-	gm_lock_take(&lock);
-	uint64_t sum = driver_bytes[ordinal];
-	gm_lock_release(&lock);
-	return sum;
-}
-
 void gm_foreign_forget_all(void)
 {
 	gm_lock_init(&lock, GM_LOCK_RANK_TABLE);
 	table = NULL;
 	atomic_store(&any, false);
-	for (unsigned i = 0; i < GM_COUNTER_DEVICES; i++)
-		driver_bytes[i] = 0;
 }

@@ -75,9 +75,6 @@ void gm_foreign_group_gone(uint64_t group);
 void gm_foreign_each(enum gm_foreign_kind kind,
 		     void (*each)(void *arg, const struct gm_foreign *piece), void *arg);
 
-/* Live bytes of GM_FOREIGN_DRIVER on a device. */
-uint64_t gm_foreign_bytes(unsigned ordinal);
-
 /* modules.h */
 void gm_foreign_forget_all(void);
 
