@@ -73,6 +73,8 @@ RUN=(at:1s map:0:64M:100us map:1:64M:1us stack:7 alloc:0:10M:1us alloc:0:10M:1us
 	log           a.gml: mklog, 3.00 s, closed cleanly
 
 	device 0      when memory lacked, 2.00 s: 16.0 MiB in 4 blocks
+	              cuMemAlloc_v2, 7.00 GiB asked; 11.0 MiB live, 53.0 MiB idle
+	              (largest 53.0 MiB); 6.94 GiB of others, 1.00 GiB free
 
 	10.0 MiB      1 block
 	              libone.so+0x107
@@ -100,6 +102,8 @@ RUN=(at:1s map:0:64M:100us map:1:64M:1us stack:7 alloc:0:10M:1us alloc:0:10M:1us
 	log           s.gml: mklog, 2.00 s, closed cleanly
 
 	device 0      when memory lacked, 1.00 s: 23.0 MiB in 9 blocks
+	              cuMemAlloc_v2, 7.00 GiB asked; 64.0 MiB idle (largest 64.0 MiB);
+	              6.94 GiB of others, 1.00 GiB free
 
 	size             blocks      bytes
 	10.0 MiB              2   20.0 MiB
@@ -108,6 +112,8 @@ RUN=(at:1s map:0:64M:100us map:1:64M:1us stack:7 alloc:0:10M:1us alloc:0:10M:1us
 	2.00 KiB      4 blocks more
 
 	device 1      when memory lacked, 2.00 s: 2.00 MiB in 1 block
+	              cuMemAlloc_v2, 7.00 GiB asked; 1.00 MiB live, 63.0 MiB idle
+	              (largest 63.0 MiB); 6.94 GiB of others, 1.00 GiB free
 
 	size             blocks      bytes
 	2.00 MiB              1   2.00 MiB

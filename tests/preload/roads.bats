@@ -62,6 +62,9 @@ roads() {
 			.asked == 10485760 and .limit == 67108864 and .owners[$owner] == 62914560 and
 			([.owners[]] | add) + .device_free == 268435456)' json
 		[ "$(jq -r '.logs[0].findings[].rule' json | grep '^oom_')" = oom_limit ]
+		"$TOOL" live --at=oom --json run.gml >live
+		jq -e --arg call "$call" --arg owner "$owner" '.logs[0].devices[0].refusal | .call == $call and .owners[$owner] == 62914560' live
+		"$TOOL" live --at=oom --width=200 run.gml | grep -qE "^ +$call, 10.0 MiB asked; .*60.0 MiB $text\b.*; .* of others, [0-9]+ MiB free$"
 		run "$TOOL" check --max failed=0 run.gml
 		[ "$status" -eq 3 ]
 	done <<<"$LIMITED"

@@ -11,6 +11,7 @@
 #include "tools/log/heaps.h"
 #include "tools/log/logs.h"
 #include "tools/log/owners.h"
+#include "tools/log/refusal.h"
 #include "tools/stack/child.h"
 #include "tools/stack/frames.h"
 
@@ -181,6 +182,28 @@ static void device_text(struct gm_emit *emit, const struct view *view, unsigned 
 	under_text(emit, view, d, part);
 }
 
+/* The first one of the device; NULL: none. */
+static const struct gm_figures_refusal *refusal_first(const struct view *view, unsigned d)
+{
+	for (size_t i = 0; i < view->figures->refusals.n; i++)
+		if (view->figures->refusals.at[i].device == d)
+			return &view->figures->refusals.at[i];
+	return NULL;
+}
+
+/* At out of memory: the call, and who had the memory. Tensors have a table of owners. */
+static void refusal_show(struct gm_emit *emit, const struct view *view, unsigned d)
+{
+	const struct gm_figures_refusal *refusal = refusal_first(view, d);
+	char text[GM_REFUSAL_TEXT];
+	if (emit->options->at.kind != GM_MOMENT_OOM || view->level == GM_LEVEL_TENSORS || !refusal)
+		return;
+	gm_emit_object(emit, "refusal");
+	gm_refusal_show(emit, refusal);
+	gm_emit_end(emit);
+	gm_emit_line(emit, "", "%s", gm_refusal_text(refusal, text, sizeof text));
+}
+
 /* At out of memory: what was asked for, and the remedy. */
 static void giveup_show(struct gm_emit *emit, const struct view *view, unsigned d)
 {
@@ -265,6 +288,7 @@ static void device_show(struct gm_emit *emit, const struct view *view, unsigned 
 	if (view->leaks)
 		gm_emit_value(emit, "gone_with_context", GM_COUNT(gone_count(view, d)));
 	device_text(emit, view, d, &part);
+	refusal_show(emit, view, d);
 	giveup_show(emit, view, d);
 	if (view->level == GM_LEVEL_TENSORS && !view->leaks)
 		gm_owners_show(emit, &view->owners[d], view->figures);
@@ -291,7 +315,8 @@ static bool device_has(const struct view *view, unsigned d)
 		if (view->heaps.kernels.at[i].device == d)
 			return true;
 	return gm_groups_part(&view->groups, d).n ||
-	       gm_log_read_counter(view->file, d, GM_C_allocate_calls);
+	       gm_log_read_counter(view->file, d, GM_C_allocate_calls) ||
+	       gm_log_read_counter(view->file, d, GM_C_refused_calls);
 }
 
 /* The reason for an empty output; NULL: the output has blocks. */
