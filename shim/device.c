@@ -144,6 +144,11 @@ static void pool_announce(unsigned ordinal)
 		       ordinal, name);
 }
 
+static void outside_measure(unsigned ordinal)
+{
+	gm_limit_measure(ordinal);
+}
+
 static struct gm_pool *pool_make(unsigned ordinal)
 {
 	struct gm_shim_device *d = &gm_shim_devices[ordinal];
@@ -163,6 +168,7 @@ static struct gm_pool *pool_make(unsigned ordinal)
 		.may_remap = gm_shim_may_remap,
 		.clock = gm_clock_coarse_ns,
 		.outside = gm_limit_outside(ordinal),
+		.measure = d->limit == UINT64_MAX ? NULL : outside_measure,
 	};
 	gm_pool_config_knobs(&config, knobs, d->total);
 	struct gm_pool *pool, *there = NULL;

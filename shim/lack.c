@@ -39,7 +39,6 @@ static void sample_fill(struct lack *lack, const struct gm_context *current)
 	const unsigned d = lack->ordinal;
 	const struct gm_pool *pool = gm_shim_pool_if_any(d);
 	struct gm_sample *s = &lack->sample;
-	uint64_t used;
 	if (pool)
 		gm_pool_sample(pool, s);
 	s->device_total = gm_shim_devices[d].total;
@@ -48,7 +47,7 @@ static void sample_fill(struct lack *lack, const struct gm_context *current)
 		s->device_asked = gm_used_query(current, &s->device_free);
 	s->driver = gm_counter_get(d, GM_C_foreign_driver);
 	s->created = gm_counter_get(d, GM_C_foreign_created);
-	s->async = gm_async_reserved(d, &used);
+	s->async = gm_async_reserved(d);
 	s->arrays = gm_counter_get(d, GM_C_foreign_array);
 	s->graphs = gm_graph_reserved(d);
 	s->managed = gm_counter_get(d, GM_C_foreign_managed);

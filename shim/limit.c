@@ -1,17 +1,38 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "shim/limit.h"
 
+#include <sched.h>
+
+#include "base/lock.h"
 #include "shim/device.h"
 #include "shim/foreign/async.h"
 #include "shim/foreign/graph.h"
 #include "shim/lack.h"
 #include "shim/modules.h"
 
-static _Atomic uint64_t outside[GM_COUNTER_DEVICES];
-static _Atomic uint64_t measured[GM_COUNTER_DEVICES]; /* part of it: async pools and graphs */
+#define PATIENCE 20000 /* turns at most for which a refusal waits for calls in progress */
 
-/* Reserved by this thread's call, and not yet taken: part of `outside`. */
-static GM_TLS uint64_t reserved;
+static _Atomic uint64_t outside[GM_COUNTER_DEVICES];
+
+/* Async pools and graphs. An answer of the driver counts unless a later question was answered. */
+static struct {
+	_Atomic uint64_t asked; /* the number of the last question */
+	uint64_t answered;	/* of the one whose answer is `bytes`; under the lock */
+	uint64_t bytes;		/* part of `outside`; under the lock */
+} measured[GM_COUNTER_DEVICES];
+static struct gm_lock lock = GM_LOCK_INIT(GM_LOCK_RANK_TABLE);
+
+/* Calls between begin and end; those of async pools, their bytes and their number so far. */
+static struct {
+	_Atomic uint64_t calls, bytes, turn;
+} progress[GM_COUNTER_DEVICES];
+
+/* This thread's call. `reserved`: bytes that it has not taken yet, part of `outside`. */
+static GM_TLS struct {
+	uint64_t reserved, async;
+	unsigned ordinal;
+	bool begun;
+} own;
 
 _Atomic uint64_t *gm_limit_outside(unsigned ordinal)
 {
@@ -32,11 +53,9 @@ static bool limit_is_set(int where, unsigned *ordinal)
 
 /* --- counting --- */
 
-static void outside_rise(unsigned ordinal, uint64_t bytes)
+static void outside_change(unsigned ordinal, uint64_t taken, uint64_t given)
 {
-	const uint64_t known = reserved < bytes ? reserved : bytes;
-	reserved -= known;
-	atomic_fetch_add_explicit(&outside[ordinal], bytes - known, memory_order_relaxed);
+	atomic_fetch_add_explicit(&outside[ordinal], taken - given, memory_order_relaxed);
 }
 
 static bool kind_counts(enum gm_foreign_kind kind)
@@ -46,27 +65,31 @@ static bool kind_counts(enum gm_foreign_kind kind)
 
 void gm_limit_taken(enum gm_foreign_kind kind, unsigned ordinal, uint64_t bytes)
 {
-	if (kind_counts(kind) && ordinal < GM_COUNTER_DEVICES)
-		outside_rise(ordinal, bytes);
+	if (!kind_counts(kind) || ordinal >= GM_COUNTER_DEVICES)
+		return;
+	const uint64_t known = own.reserved < bytes ? own.reserved : bytes;
+	own.reserved -= known;
+	outside_change(ordinal, bytes, known);
 }
 
 void gm_limit_given(enum gm_foreign_kind kind, unsigned ordinal, uint64_t bytes)
 {
 	if (kind_counts(kind) && ordinal < GM_COUNTER_DEVICES)
-		atomic_fetch_sub_explicit(&outside[ordinal], bytes, memory_order_relaxed);
+		outside_change(ordinal, 0, bytes);
 }
 
 uint64_t gm_limit_measure(unsigned ordinal)
 {
-	uint64_t used;
-	const uint64_t now = gm_async_reserved(ordinal, &used) + gm_graph_reserved(ordinal);
-	const uint64_t before =
-		atomic_exchange_explicit(&measured[ordinal], now, memory_order_relaxed);
-	if (now >= before)
-		outside_rise(ordinal, now - before);
-	else
-		atomic_fetch_sub_explicit(&outside[ordinal], before - now, memory_order_relaxed);
-	return atomic_load_explicit(&outside[ordinal], memory_order_relaxed);
+	const uint64_t turn = atomic_fetch_add(&measured[ordinal].asked, 1) + 1;
+	const uint64_t now = gm_async_reserved(ordinal) + gm_graph_reserved(ordinal);
+	gm_lock_take(&lock);
+	if (turn > measured[ordinal].answered) {
+		measured[ordinal].answered = turn;
+		outside_change(ordinal, now, measured[ordinal].bytes);
+		measured[ordinal].bytes = now;
+	}
+	gm_lock_release(&lock);
+	return atomic_load(&outside[ordinal]);
 }
 
 /* --- refusing --- */
@@ -77,67 +100,117 @@ static bool outside_take(unsigned ordinal, uint64_t bytes)
 	struct gm_pool *pool = gm_shim_pool_if_any(ordinal);
 	if (pool)
 		return gm_pool_outside_take(pool, bytes);
-	uint64_t now = atomic_load_explicit(&outside[ordinal], memory_order_relaxed);
+	uint64_t now = atomic_load(&outside[ordinal]);
 	do {
 		if (now > limit || bytes > limit - now)
 			return false;
-	} while (!atomic_compare_exchange_weak_explicit(
-		&outside[ordinal], &now, now + bytes, memory_order_relaxed, memory_order_relaxed));
+	} while (!atomic_compare_exchange_weak(&outside[ordinal], &now, now + bytes));
 	return true;
 }
 
-/* Idle memory of the pools, and of async pools, is returned to the driver if that may be enough. */
-static bool limit_take(unsigned ordinal, uint64_t bytes)
+/* An async allocation: the slack of its pool may have it, but for what other calls in progress may
+ * take of it. Another async call that began meanwhile has changed the slack. */
+static bool async_take(unsigned ordinal, CUmemoryPool pool, uint64_t bytes, uint64_t *growth)
 {
-	if (outside_take(ordinal, bytes))
-		return true;
-	struct gm_pool *pool = gm_shim_pool_if_any(ordinal);
-	if (bytes > gm_shim_devices[ordinal].limit)
+	for (;;) {
+		uint64_t turn = atomic_load(&progress[ordinal].turn);
+		const uint64_t slack = gm_async_slack(ordinal, pool);
+		const uint64_t claimed = atomic_load(&progress[ordinal].bytes);
+		const uint64_t has = slack > claimed ? slack - claimed : 0;
+		*growth = bytes > has ? bytes - has : 0;
+		if (!outside_take(ordinal, *growth))
+			return false;
+		if (atomic_compare_exchange_strong(&progress[ordinal].turn, &turn, turn + 1))
+			return true;
+		outside_change(ordinal, 0, *growth);
+	}
+}
+
+struct want {
+	uint64_t bytes;
+	CUmemoryPool pool;
+	bool async;
+};
+
+static bool limit_try(unsigned ordinal, const struct want *w)
+{
+	uint64_t growth = w->bytes;
+	gm_limit_measure(ordinal);
+	if (!(w->async ? async_take(ordinal, w->pool, w->bytes, &growth)
+		       : outside_take(ordinal, w->bytes)))
 		return false;
+	own.reserved = growth;
+	own.async = w->async ? w->bytes : 0;
+	own.ordinal = ordinal;
+	own.begun = true;
+	atomic_fetch_add(&progress[ordinal].bytes, own.async);
+	atomic_fetch_add(&progress[ordinal].calls, 1);
+	return true;
+}
+
+static void idle_return(unsigned ordinal)
+{
+	struct gm_pool *pool = gm_shim_pool_if_any(ordinal);
 	gm_modules_reclaim(ordinal);
 	if (pool)
 		gm_pool_give_back(pool, 0, true);
-	gm_limit_measure(ordinal);
-	return outside_take(ordinal, bytes);
+}
+
+/* Refused: twice in turn it did not fit while no other call was in progress. */
+static bool limit_wait(unsigned ordinal, const struct want *w)
+{
+	unsigned quiet = 0;
+	if (w->bytes > gm_shim_devices[ordinal].limit)
+		return false;
+	for (unsigned i = 0; i < PATIENCE && quiet < 2; i++) {
+		const bool alone = atomic_load(&progress[ordinal].calls) == 0;
+		if (alone || i == 0)
+			idle_return(ordinal);
+		if (limit_try(ordinal, w))
+			return true;
+		quiet = alone ? quiet + 1 : 0;
+		if (!alone)
+			sched_yield();
+	}
+	return false;
+}
+
+static bool limit_begin(int where, struct want w)
+{
+	unsigned ordinal;
+	if (!limit_is_set(where, &ordinal))
+		return true;
+	return limit_try(ordinal, &w) || limit_wait(ordinal, &w);
 }
 
 bool gm_limit_begin(int where, uint64_t bytes)
 {
-	unsigned ordinal;
-	if (!limit_is_set(where, &ordinal))
-		return true;
-	gm_limit_measure(ordinal);
-	if (!limit_take(ordinal, bytes))
-		return false;
-	reserved = bytes;
-	return true;
+	return limit_begin(where, (struct want){.bytes = bytes});
 }
 
-bool gm_limit_begin_async(int where, uint64_t bytes)
+bool gm_limit_begin_async(int where, CUmemoryPool pool, uint64_t bytes)
 {
-	unsigned ordinal;
-	uint64_t used;
-	if (!limit_is_set(where, &ordinal))
-		return true;
-	const uint64_t slack = gm_async_reserved(ordinal, &used) - used;
-	return gm_limit_begin((int)ordinal, bytes > slack ? bytes - slack : 0);
+	return limit_begin(where, (struct want){.bytes = bytes, .pool = pool, .async = true});
 }
 
-void gm_limit_end(int where)
+void gm_limit_end(void)
 {
-	unsigned ordinal;
-	if (!limit_is_set(where, &ordinal))
+	const unsigned ordinal = own.ordinal;
+	if (!own.begun)
 		return;
 	gm_limit_measure(ordinal);
-	atomic_fetch_sub_explicit(&outside[ordinal], reserved, memory_order_relaxed);
-	reserved = 0;
+	outside_change(ordinal, 0, own.reserved);
+	atomic_fetch_sub(&progress[ordinal].bytes, own.async);
+	atomic_fetch_sub(&progress[ordinal].calls, 1);
+	own.reserved = own.async = 0;
+	own.begun = false;
 }
 
 uint64_t gm_limit_reclaim(unsigned ordinal)
 {
 	if (ordinal >= gm_shim_n_devices || gm_shim_devices[ordinal].limit == UINT64_MAX)
 		return 0;
-	const uint64_t before = gm_limit_measure(ordinal);
+	const uint64_t before = atomic_load(&outside[ordinal]);
 	gm_async_trim(ordinal);
 	const uint64_t after = gm_limit_measure(ordinal);
 	return before > after ? before - after : 0;
@@ -145,9 +218,15 @@ uint64_t gm_limit_reclaim(unsigned ordinal)
 
 void gm_limit_forget(void)
 {
-	reserved = 0;
+	gm_lock_init(&lock, GM_LOCK_RANK_TABLE);
+	own.reserved = own.async = 0;
+	own.begun = false;
 	for (unsigned i = 0; i < GM_COUNTER_DEVICES; i++) {
-		atomic_store_explicit(&outside[i], 0, memory_order_relaxed);
-		atomic_store_explicit(&measured[i], 0, memory_order_relaxed);
+		atomic_store(&outside[i], 0);
+		atomic_store(&measured[i].asked, 0);
+		measured[i].answered = measured[i].bytes = 0;
+		atomic_store(&progress[i].calls, 0);
+		atomic_store(&progress[i].bytes, 0);
+		atomic_store(&progress[i].turn, 0);
 	}
 }

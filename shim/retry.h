@@ -80,11 +80,8 @@ bool gm_retry_own(CUresult result);
 				   gm_lack(GM_HOOK_##symbol, where, bytes);        \
 			   if (taken_ == CUDA_SUCCESS)                             \
 				   after;                                          \
-			   gm_limit_end(where);                                    \
+			   gm_limit_end();                                         \
 			   taken_;                                                 \
 		   }))
-#define GM_TAKES_LIMITED(symbol, where, bytes, parameters, arguments, after)                       \
-	GM_TAKES_WITHIN(symbol, where, bytes, gm_limit_begin(where, bytes), parameters, arguments, \
-			after)
 
 #endif

@@ -141,7 +141,7 @@ static bool request_may_fit(const struct request *q)
 	const bool fits =
 		q->size <= gm_shim_devices[ordinal].total && gm_limit_begin(ordinal, q->size);
 	if (fits)
-		gm_limit_end(ordinal);
+		gm_limit_end();
 	return fits;
 }
 
@@ -186,7 +186,7 @@ static __attribute__((noinline)) CUresult request_not_found(struct request *q, u
 	}
 	q->pitch = NULL; /* the pitch is known: the driver only allocates the bytes */
 	result = request_from_driver(q);
-	gm_limit_end(ordinal);
+	gm_limit_end();
 	return result;
 }
 

@@ -93,13 +93,17 @@ static void flat_given(const void *handle, const CUDA_ARRAY_DESCRIPTOR *d)
 	array_given(GM_SPACE_ARRAY, handle, &solid, 1);
 }
 
-GM_TAKES_LIMITED(cuArrayCreate_v2, GM_LACK_HERE, flat_bytes(d),
-		 (CUarray * out, const CUDA_ARRAY_DESCRIPTOR *d), (out, d), flat_given(*out, d))
-GM_TAKES_LIMITED(cuArray3DCreate_v2, GM_LACK_HERE, array_bytes(d, 1),
-		 (CUarray * out, const CUDA_ARRAY3D_DESCRIPTOR *d), (out, d),
-		 array_given(GM_SPACE_ARRAY, *out, d, 1))
-GM_TAKES_LIMITED(cuMipmappedArrayCreate, GM_LACK_HERE, array_bytes(d, levels),
-		 (CUmipmappedArray * out, const CUDA_ARRAY3D_DESCRIPTOR *d, unsigned levels),
-		 (out, d, levels), array_given(GM_SPACE_MIPMAP, *out, d, levels))
+/* A call that the driver will refuse is not limited. */
+#define TAKES(symbol, bytes, parameters, arguments, after)                                        \
+	GM_TAKES_WITHIN(symbol, GM_LACK_HERE, bytes,                                              \
+			!out || !d || gm_limit_begin(GM_LACK_HERE, bytes), parameters, arguments, \
+			after)
+TAKES(cuArrayCreate_v2, flat_bytes(d), (CUarray * out, const CUDA_ARRAY_DESCRIPTOR *d), (out, d),
+      flat_given(*out, d))
+TAKES(cuArray3DCreate_v2, array_bytes(d, 1), (CUarray * out, const CUDA_ARRAY3D_DESCRIPTOR *d),
+      (out, d), array_given(GM_SPACE_ARRAY, *out, d, 1))
+TAKES(cuMipmappedArrayCreate, array_bytes(d, levels),
+      (CUmipmappedArray * out, const CUDA_ARRAY3D_DESCRIPTOR *d, unsigned levels), (out, d, levels),
+      array_given(GM_SPACE_MIPMAP, *out, d, levels))
 GM_GIVES_UP(cuArrayDestroy, (CUarray array), (array), GM_SPACE_ARRAY, array)
 GM_GIVES_UP(cuMipmappedArrayDestroy, (CUmipmappedArray array), (array), GM_SPACE_MIPMAP, array)

@@ -48,13 +48,21 @@ static void pool_made(CUmemoryPool handle, const CUmemPoolProps *props)
 	gm_lock_release(&lock);
 }
 
-/* Other pools are those of the current device. */
+/* A pool that is not the program's own is the default one of a device. */
 static int pool_where(CUmemoryPool handle)
 {
+	CUmemoryPool preset;
 	gm_lock_take(&lock);
 	const size_t i = pool_find(handle);
-	const int where = i < pools.n ? pools.at[i].where : GM_LACK_HERE;
+	int where = i < pools.n ? pools.at[i].where : GM_LACK_HERE;
+	const bool known = i < pools.n;
 	gm_lock_release(&lock);
+	for (unsigned d = 0; !known && d < gm_shim_n_devices; d++)
+		if (gm_shim_driver.cuDeviceGetDefaultMemPool &&
+		    gm_shim_driver.cuDeviceGetDefaultMemPool(&preset, gm_shim_devices[d].handle) ==
+			    CUDA_SUCCESS &&
+		    preset == handle)
+			where = (int)d;
 	return where;
 }
 
@@ -117,8 +125,7 @@ static void pool_asked(CUmemoryPool handle)
 
 /* Call `each` for each pool of the device, without a lock. The default pool has no memory before
  * the first allocation of any. */
-static void pools_each(unsigned ordinal, void (*each)(CUmemoryPool pool, uint64_t sums[2]),
-		       uint64_t sums[2])
+static void pools_each(unsigned ordinal, void (*each)(void *arg, CUmemoryPool pool), void *arg)
 {
 	CUmemoryPool pool;
 	if (!gm_counter_get(ordinal, GM_C_foreign_async_calls) ||
@@ -128,37 +135,69 @@ static void pools_each(unsigned ordinal, void (*each)(CUmemoryPool pool, uint64_
 	CUstreamCaptureMode mode = gm_driver_quiet_begin(&gm_shim_driver);
 	if (gm_shim_driver.cuDeviceGetDefaultMemPool(&pool, gm_shim_devices[ordinal].handle) ==
 	    CUDA_SUCCESS)
-		each(pool, sums);
+		each(arg, pool);
 	for (size_t i = 0; pool_ask(ordinal, &i, &pool); i++) {
-		each(pool, sums);
+		each(arg, pool);
 		pool_asked(pool);
 	}
 	gm_driver_quiet_end(&gm_shim_driver, mode);
 }
 
-static void pool_add(CUmemoryPool pool, uint64_t sums[2])
+static uint64_t pool_value(CUmemoryPool pool, CUmemPool_attribute attribute)
 {
-	static const CUmemPool_attribute of[2] = {CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT,
-						  CU_MEMPOOL_ATTR_USED_MEM_CURRENT};
-	for (unsigned i = 0; i < 2; i++) {
-		cuuint64_t bytes = 0;
-		if (gm_shim_driver.cuMemPoolGetAttribute(pool, of[i], &bytes) == CUDA_SUCCESS)
-			sums[i] += bytes;
-	}
+	cuuint64_t bytes = 0;
+	return gm_shim_driver.cuMemPoolGetAttribute(pool, attribute, &bytes) == CUDA_SUCCESS ? bytes
+											     : 0;
 }
 
-uint64_t gm_async_reserved(unsigned ordinal, uint64_t *used)
+/* Reserved and used. Used is read first: it is part of what is reserved then. */
+static void pool_add(void *arg, CUmemoryPool pool)
+{
+	uint64_t *sums = arg;
+	sums[1] += pool_value(pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT);
+	sums[0] += pool_value(pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT);
+}
+
+uint64_t gm_async_reserved(unsigned ordinal)
 {
 	uint64_t sums[2] = {0};
 	const uint64_t alive = gm_counter_get(ordinal, GM_C_foreign_async);
 	pools_each(ordinal, pool_add, sums);
-	*used = sums[1] < alive ? alive : sums[1];
-	return sums[0] < *used ? *used : sums[0];
+	return sums[0] + (alive > sums[1] ? alive - sums[1] : 0);
 }
 
-static void pool_trim(CUmemoryPool pool, uint64_t sums[2])
+struct slack {
+	CUmemoryPool of;
+	bool known;
+};
+
+static void pool_look(void *arg, CUmemoryPool pool)
 {
-	(void)sums;
+	struct slack *slack = arg;
+	slack->known |= pool == slack->of;
+}
+
+uint64_t gm_async_slack(unsigned ordinal, CUmemoryPool pool)
+{
+	struct slack slack = {pool, false};
+	uint64_t values[4];
+	if (!pool && (!gm_shim_driver.cuDeviceGetMemPool ||
+		      gm_shim_driver.cuDeviceGetMemPool(
+			      &slack.of, gm_shim_devices[ordinal].handle) != CUDA_SUCCESS))
+		return 0;
+	pools_each(ordinal, pool_look, &slack);
+	if (!slack.known)
+		return 0;
+	for (unsigned i = 0; i < 4; i++)
+		values[i] = pool_value(slack.of, i % 2 ? CU_MEMPOOL_ATTR_USED_MEM_CURRENT
+						       : CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT);
+	const bool still = values[0] == values[2] && values[1] == values[3];
+	return still && values[0] > values[1] ? values[0] - values[1] : 0;
+}
+
+static void pool_trim(void *arg, CUmemoryPool pool)
+{
+	(void)arg;
 	gm_shim_driver.cuMemPoolTrimTo(pool, 0);
 }
 
@@ -225,29 +264,42 @@ static void async_from_pool(CUdeviceptr at, size_t size, CUstream stream)
 	async_add(&f, at, size, stream);
 }
 
-/* A captured call makes a node of a graph, whose memory is taken by a launch. */
-static bool async_begin(CUdeviceptr *out, int where, size_t size, CUstream stream)
+/* The device of a stream; GM_LACK_HOST: the driver will refuse the stream. */
+static int stream_where(CUstream stream)
+{
+	const struct gm_context *context = gm_shim_context_of_stream(stream);
+	return context ? (int)context->ordinal : GM_LACK_HOST;
+}
+
+/* A captured call makes a node of a graph, whose memory is taken by a launch. A call that the
+ * driver will refuse is not limited. */
+static bool async_begin(CUdeviceptr *out, int where, CUmemoryPool pool, size_t size,
+			CUstream stream)
 {
 	uint64_t group;
+	if (!out || !size || stream_where(stream) == GM_LACK_HOST)
+		return true;
 	const uint64_t bytes = gm_graph_captured(stream, &group) ? 0 : size;
-	const bool allowed = gm_limit_begin_async(where, bytes);
-	if (!allowed && out)
+	const bool allowed = gm_limit_begin_async(where, pool, bytes);
+	if (!allowed)
 		*out = 0; /* as the driver does */
 	return allowed;
 }
 
-#define ALLOCATES(symbol, where, parameters, arguments, own, after)                      \
-	GM_TAKES_WITHIN(symbol, where, size, async_begin(out, where, size, own(stream)), \
-			parameters, arguments, after(*out, size, own(stream)))
-#define BY_DEVICE (CUdeviceptr * out, size_t size, CUstream stream)
-#define BY_POOL (CUdeviceptr * out, size_t size, CUmemoryPool pool, CUstream stream)
-ALLOCATES(cuMemAllocAsync, GM_LACK_HERE, BY_DEVICE, (out, size, stream), PLAIN, async_from_device)
-ALLOCATES(cuMemAllocAsync_ptsz, GM_LACK_HERE, BY_DEVICE, (out, size, stream), OWN,
-	  async_from_device)
-ALLOCATES(cuMemAllocFromPoolAsync, pool_where(pool), BY_POOL, (out, size, pool, stream), PLAIN,
-	  async_from_pool)
-ALLOCATES(cuMemAllocFromPoolAsync_ptsz, pool_where(pool), BY_POOL, (out, size, pool, stream), OWN,
-	  async_from_pool)
+#define BY_DEVICE(symbol, own)                                                                  \
+	GM_TAKES_WITHIN(symbol, stream_where(own(stream)), size,                                \
+			async_begin(out, stream_where(own(stream)), NULL, size, own(stream)),   \
+			(CUdeviceptr * out, size_t size, CUstream stream), (out, size, stream), \
+			async_from_device(*out, size, own(stream)))
+#define BY_POOL(symbol, own)                                                                  \
+	GM_TAKES_WITHIN(symbol, pool_where(pool), size,                                       \
+			!pool || async_begin(out, pool_where(pool), pool, size, own(stream)), \
+			(CUdeviceptr * out, size_t size, CUmemoryPool pool, CUstream stream), \
+			(out, size, pool, stream), async_from_pool(*out, size, own(stream)))
+BY_DEVICE(cuMemAllocAsync, PLAIN)
+BY_DEVICE(cuMemAllocAsync_ptsz, OWN)
+BY_POOL(cuMemAllocFromPoolAsync, PLAIN)
+BY_POOL(cuMemAllocFromPoolAsync_ptsz, OWN)
 
 /* Memory from a pool outlives the pool. */
 GM_TAKES(cuMemPoolCreate, GM_LACK_HERE, 0, (CUmemoryPool * pool, const CUmemPoolProps *props),

@@ -5,10 +5,15 @@
 
 #include <stdint.h>
 
-/* Bytes that the device's pools have of the driver; *used: those that are allocated. By the driver;
- * of a destroyed pool, by the allocations. The device's default pool counts from its first use on.
- */
-uint64_t gm_async_reserved(unsigned ordinal, uint64_t *used);
+#include "driver/driver.h"
+
+/* Bytes that the device's pools have of the driver, as it says; of a destroyed pool, its
+ * allocations. The device's default pool counts from its first use on. */
+uint64_t gm_async_reserved(unsigned ordinal);
+
+/* Of these, bytes of the pool (NULL: the device's current one) that no allocation has; 0: not
+ * known, or another thread uses the pool just now. */
+uint64_t gm_async_slack(unsigned ordinal, CUmemoryPool pool);
 
 /* The pools return what is not allocated to the driver. */
 void gm_async_trim(unsigned ordinal);

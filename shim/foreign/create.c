@@ -133,16 +133,24 @@ static void handle_owned(CUmemGenericAllocationHandle handle, CUdeviceptr addres
 }
 
 /* Memory of which device the call lacked. */
-static int lack_where(const CUmemAllocationProp *prop)
+static int create_where(const CUmemAllocationProp *prop)
 {
 	const bool device = prop && prop->location.type == CU_MEM_LOCATION_TYPE_DEVICE;
-	return device ? prop->location.id : GM_LACK_HOST;
+	return device && prop->location.id >= 0 ? prop->location.id : GM_LACK_HOST;
 }
 
-GM_TAKES_LIMITED(cuMemCreate, lack_where(prop), size,
-		 (CUmemGenericAllocationHandle * handle, size_t size,
-		  const CUmemAllocationProp *prop, unsigned long long flags),
-		 (handle, size, prop, flags), memory_created(*handle, size, prop))
+/* A call that the driver will refuse is not limited. */
+static bool create_begin(const CUmemGenericAllocationHandle *handle, size_t size,
+			 const CUmemAllocationProp *prop)
+{
+	return !handle || !size || size % GM_POOL_GRANULE ||
+	       gm_limit_begin(create_where(prop), size);
+}
+
+GM_TAKES_WITHIN(cuMemCreate, create_where(prop), size, create_begin(handle, size, prop),
+		(CUmemGenericAllocationHandle * handle, size_t size,
+		 const CUmemAllocationProp *prop, unsigned long long flags),
+		(handle, size, prop, flags), memory_created(*handle, size, prop))
 GM_TAKES(cuMemImportFromShareableHandle, GM_LACK_HERE, 0,
 	 (CUmemGenericAllocationHandle * handle, void *shared, CUmemAllocationHandleType type),
 	 (handle, shared, type), handle_owned(*handle, 0))

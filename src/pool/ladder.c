@@ -189,6 +189,11 @@ static CUresult ladder_climb_once(struct gm_pool *pool, uint64_t size, struct gm
 		step_grow,	     step_grow_less, step_flush,	  step_collect,
 		step_grow_in_pieces, step_recall,    step_remap_and_shed, step_exchange_some,
 		step_exchange_all,   step_drain,     step_remap_and_shed, step_exchange_all};
+	if (pool->config.measure) {
+		gm_pool_unlock(pool);
+		pool->config.measure(pool->config.ordinal);
+		gm_pool_lock(pool);
+	}
 	for (size_t i = 0; i < sizeof steps / sizeof *steps; i++) {
 		CUresult result = steps[i](pool, gm_pool_want(pool, size));
 		if (result != CUDA_SUCCESS && result != CUDA_ERROR_OUT_OF_MEMORY)

@@ -59,6 +59,9 @@ struct gm_pool_config {
 			    wait */
 	_Atomic uint64_t *outside; /* bytes of the process on the device that are not the pool's and
 				    * count against `limit`; the caller's variable; NULL: none */
+	/* Bring *outside up to date, before the pool grows. Called with no lock held. NULL: it is.
+	 */
+	void (*measure)(unsigned ordinal);
 	uint64_t trim_after; /* ns that a chunk is wholly idle before gm_pool_trim returns it to the
 				driver; UINT64_MAX: never */
 	uint64_t keep;	     /* idle bytes that gm_pool_trim leaves */
