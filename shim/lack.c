@@ -25,6 +25,8 @@ struct lack {
 	struct gm_sample sample;
 };
 
+#define TRIES 8
+
 static atomic_uint failures[GM_COUNTER_DEVICES + 1]; /* the last: of host memory */
 
 static uint64_t less(uint64_t from, uint64_t other)
@@ -34,7 +36,7 @@ static uint64_t less(uint64_t from, uint64_t other)
 
 /* --- the state of the device --- */
 
-static void sample_fill(struct lack *lack, const struct gm_context *current)
+static void sample_take(struct lack *lack, const struct gm_context *current)
 {
 	const unsigned d = lack->ordinal;
 	const struct gm_pool *pool = gm_shim_pool_if_any(d);
@@ -43,14 +45,39 @@ static void sample_fill(struct lack *lack, const struct gm_context *current)
 		gm_pool_sample(pool, s);
 	s->device_total = gm_shim_devices[d].total;
 	s->limit = gm_shim_devices[d].limit;
-	if (current && current->ordinal == d)
-		s->device_asked = gm_used_query(current, &s->device_free);
 	s->driver = gm_counter_get(d, GM_C_foreign_driver);
 	s->created = gm_counter_get(d, GM_C_foreign_created);
 	s->async = gm_async_reserved(d);
 	s->arrays = gm_counter_get(d, GM_C_foreign_array);
 	s->graphs = gm_graph_reserved(d);
 	s->managed = gm_counter_get(d, GM_C_foreign_managed);
+	s->known = GM_SAMPLE_OWNERS;
+	if (current && current->ordinal == d && gm_used_query(current, &s->device_free))
+		s->known |= GM_SAMPLE_FREE;
+}
+
+static uint64_t sample_own(const struct gm_sample *s)
+{
+	return 0
+#define GM_OWNER_ROW(member, key, text) +s->member
+#include "log/owner.def"
+#undef GM_OWNER_ROW
+		;
+}
+
+/* Other threads may take and give memory meanwhile: the figures are of one moment if they do not
+ * change around the question. */
+static void sample_fill(struct lack *lack, const struct gm_context *current)
+{
+	uint64_t before, free;
+	sample_take(lack, current);
+	for (unsigned i = 0; i < TRIES; i++) {
+		before = sample_own(&lack->sample);
+		free = lack->sample.device_free;
+		sample_take(lack, current);
+		if (sample_own(&lack->sample) == before && lack->sample.device_free == free)
+			break;
+	}
 }
 
 static void lack_record(const struct lack *lack, unsigned device)
@@ -83,7 +110,7 @@ static void line_add(struct line *line, const char *before, uint64_t bytes, cons
 }
 
 /* Live and idle bytes are always there, so that a reader sees that the pool has none. */
-static uint64_t line_add_owners(struct line *line, const struct gm_sample *s)
+static void line_add_owners(struct line *line, const struct gm_sample *s)
 {
 	static const char *const names[] = {
 #define GM_OWNER_ROW(member, key, text) text,
@@ -95,10 +122,8 @@ static uint64_t line_add_owners(struct line *line, const struct gm_sample *s)
 #include "log/owner.def"
 #undef GM_OWNER_ROW
 	};
-	uint64_t sum = 0;
 	char before[64];
 	for (unsigned i = 0; i < sizeof bytes / sizeof *bytes; i++) {
-		sum += bytes[i];
 		if (i >= 2 && !bytes[i])
 			continue;
 		snprintf(before, sizeof before, "%s%s ",
@@ -107,7 +132,6 @@ static uint64_t line_add_owners(struct line *line, const struct gm_sample *s)
 		if (i == 1)
 			line_add(line, " (largest ", s->largest_idle, ")");
 	}
-	return sum;
 }
 
 static void line_add_device(struct line *line, const struct lack *lack)
@@ -115,11 +139,13 @@ static void line_add_device(struct line *line, const struct lack *lack)
 	const struct gm_sample *s = &lack->sample;
 	if (s->limit < s->device_total)
 		line_add(line, ", limit ", s->limit, "");
-	if (s->device_asked)
+	const bool asked = s->known & GM_SAMPLE_FREE;
+	const uint64_t own = sample_own(s);
+	if (asked)
 		line_add(line, ", free ", s->device_free, "");
-	line_add(line, s->device_asked ? " of " : ", device ", s->device_total, "");
-	const uint64_t own = line_add_owners(line, s);
-	if (s->device_asked)
+	line_add(line, asked ? " of " : ", device ", s->device_total, "");
+	line_add_owners(line, s);
+	if (asked)
 		line_add(line, "; of others ", less(less(s->device_total, s->device_free), own),
 			 "");
 	else

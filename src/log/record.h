@@ -144,8 +144,12 @@ struct gm_sample {
 	/* OUT_OF_MEMORY alone, 0 in older logs: the process's bytes outside of the pool (owner.def)
 	 */
 	uint64_t driver, created, async, arrays, graphs;
-	uint64_t managed;      /* bytes, wherever their pages are */
-	uint64_t device_asked; /* 1: device_free is the driver's answer, even if it is 0 */
+	uint64_t managed; /* bytes, wherever their pages are */
+	uint64_t known;	  /* enum gm_sample_known */
+};
+enum gm_sample_known {
+	GM_SAMPLE_OWNERS = 1, /* the members since `driver` */
+	GM_SAMPLE_FREE = 2,   /* device_free is the driver's answer, even if it is 0 */
 };
 /* The body of SAMPLE. */
 #define GM_SAMPLE_POOL offsetof(struct gm_sample, driver)

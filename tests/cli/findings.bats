@@ -72,7 +72,7 @@ over() { MEAN=("$@" at:3s sample:0:1M:0); }
 	says 'and 3.00 GiB of the device is neither'
 	hasnt oom_others map:0:2G:1us alloc:0:2G:1us give:foreign_async_calls:0:2G fail:0:3G:2G # the rest is the process's own
 	has oom_in_use map:0:6G:1us alloc:0:6G:1us fail:0:3G:1G fail:0:3G:1G
-	says "Out of memory: 3.00 GiB was asked for while 6.00 GiB was in use. 'gpumemstat live --at=oom' shows the call stacks that held it."
+	says "Out of memory: 3.00 GiB was asked for while 6.00 GiB was in use. 'gpumemstat live --at=oom' shows who held it, and the call stacks."
 	hasnt oom_in_use fail:0:9G:8G
 	# The process's own memory at the moment, not its highest, nor the pool's alone.
 	has oom_in_use give:foreign_created_calls:0:7G take:foreign_created_calls:0:1G own:0:6G fail:0:3G:1G

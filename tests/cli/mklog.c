@@ -310,7 +310,7 @@ static void do_lack(const uint64_t v[WORDS])
 static void do_own(const uint64_t v[WORDS])
 {
 	devices[v[0]].next.created = v[1];
-	devices[v[0]].next.device_asked = 1;
+	devices[v[0]].next.known = GM_SAMPLE_OWNERS | GM_SAMPLE_FREE;
 }
 
 static void lack_put(const uint64_t v[WORDS], unsigned hook)

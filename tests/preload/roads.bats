@@ -120,3 +120,39 @@ roads() {
 		"$TOOL" run.gml | grep -q 'Out of memory: 10.0 MiB was asked for while 170 MiB was in use.'
 	done
 }
+
+@test "threads race for the last bytes by different roads: none is refused if all fit, and the limit holds if not" {
+	local roads
+	KNOBS=(GPUMEM_LIMIT=40M GPUMEM_LOG=off)
+	export SIM_YIELD=1
+	for roads in 'create create array async' 'async async async async' 'pool async alloc create' 'alloc alloc create array'; do
+		preloaded "$PROGRAMS/roads" race $roads >out 2>err
+		echo "$roads: $(paste -sd, out)"
+		grep -qE '^refused 0 of 800, at most ([1-3][0-9]|40) MiB$' out
+		grep -qx 'end: 40 of 40' out
+		[ ! -s err ]
+		preloaded "$PROGRAMS/roads" race $roads $roads >out 2>err
+		echo "$roads, twice: $(paste -sd, out)"
+		grep -qE '^refused [0-9]+ of 1600, at most (2[0-9]|3[0-9]|40) MiB$' out
+		grep -qx 'end: 40 of 40' out
+	done
+}
+
+@test "an allocation by another device's stream or pool counts there; a graph's memory before the next allocation" {
+	KNOBS=(GPUMEM_LIMIT=64M GPUMEM_LOG=off)
+	SIM_DEVICES=2 roads elsewhere
+	diff -u out - <<-'END'
+		device 1: 6 pieces, then CUDA_ERROR_OUT_OF_MEMORY
+		device 0: 64 of 64
+		device 1: 4 of 64
+	END
+	grep -q '^gpumem: out of memory on device 1: cuMemAllocAsync asked ' err
+	roads after_graph
+	[ "$(paste -sd, out)" = 'cuMemAlloc: CUDA_ERROR_OUT_OF_MEMORY,cuMemAlloc: CUDA_SUCCESS' ]
+}
+
+@test "beyond the limit, an invalid call gets the driver's answer" {
+	KNOBS=(GPUMEM_LIMIT=64M GPUMEM_LOG=off)
+	same roads invalid
+	refute grep -q gpumem "$BATS_TEST_TMPDIR/preloaded"
+}

@@ -5,18 +5,20 @@
  * goes. Then it gives one back, takes another one by cuMemAlloc, and gives all back. `roads list`
  * names them.
  */
+#include <pthread.h>
+
 #include "program.h"
+#include "sim/sim.h"
 
 #define PIECE (10 * MIB)
 enum { MOST = 64 };
 
-static union {
+union piece {
 	CUdeviceptr address;
 	CUarray array;
 	CUmipmappedArray mipmap;
 	CUmemGenericAllocationHandle handle;
-} piece[MOST];
-static unsigned pieces;
+};
 
 static CUmemoryPool pool;
 static CUgraph graph;
@@ -27,28 +29,28 @@ static const CUmemPoolProps pool_props = {.allocType = CU_MEM_ALLOCATION_TYPE_PI
 
 /* --- roads --- */
 
-static CUresult alloc_take(void)
+static CUresult alloc_take(union piece *p)
 {
-	return cuMemAlloc(&piece[pieces].address, PIECE);
+	return cuMemAlloc(&p->address, PIECE);
 }
 
-static CUresult alloc_give(unsigned i)
+static CUresult alloc_give(union piece *p)
 {
-	return cuMemFree(piece[i].address);
+	return cuMemFree(p->address);
 }
 
-static CUresult create_take(void)
+static CUresult create_take(union piece *p)
 {
-	return cuMemCreate(&piece[pieces].handle, PIECE, &prop, 0);
+	return cuMemCreate(&p->handle, PIECE, &prop, 0);
 }
 
-static CUresult create_give(unsigned i)
+static CUresult create_give(union piece *p)
 {
-	return cuMemRelease(piece[i].handle);
+	return cuMemRelease(p->handle);
 }
 
 /* Mapped twice, retained, and released: all of these are one piece of memory. */
-static CUresult mapped_take(void)
+static CUresult mapped_take(union piece *p)
 {
 	CUmemGenericAllocationHandle handle, again;
 	CUdeviceptr at;
@@ -61,89 +63,92 @@ static CUresult mapped_take(void)
 	MUST(cuMemRetainAllocationHandle(&again, (void *)at));
 	MUST(cuMemRelease(handle));
 	MUST(cuMemRelease(again));
-	piece[pieces].address = at;
+	p->address = at;
 	return CUDA_SUCCESS;
 }
 
-static CUresult mapped_give(unsigned i)
+static CUresult mapped_give(union piece *p)
 {
-	MUST(cuMemUnmap(piece[i].address, PIECE));
-	MUST(cuMemUnmap(piece[i].address + PIECE, PIECE));
-	return cuMemAddressFree(piece[i].address, 2 * PIECE);
+	MUST(cuMemUnmap(p->address, PIECE));
+	MUST(cuMemUnmap(p->address + PIECE, PIECE));
+	return cuMemAddressFree(p->address, 2 * PIECE);
 }
 
-static CUresult async_take(void)
+static CUresult async_take(union piece *p)
 {
-	return cuMemAllocAsync(&piece[pieces].address, PIECE, NULL);
+	return cuMemAllocAsync(&p->address, PIECE, NULL);
 }
 
-static CUresult async_give(unsigned i)
+static CUresult async_give(union piece *p)
 {
-	MUST(cuMemFreeAsync(piece[i].address, NULL));
+	MUST(cuMemFreeAsync(p->address, NULL));
 	return cuStreamSynchronize(NULL);
 }
 
-static CUresult pool_take(void)
+static CUresult pool_take(union piece *p)
 {
 	if (!pool)
 		MUST(cuMemPoolCreate(&pool, &pool_props));
-	return cuMemAllocFromPoolAsync(&piece[pieces].address, PIECE, pool, NULL);
+	return cuMemAllocFromPoolAsync(&p->address, PIECE, pool, NULL);
 }
 
-static CUresult array_take(void)
+static CUresult array_take(union piece *p)
 {
 	const CUDA_ARRAY_DESCRIPTOR d = {.Width = MIB,
 					 .Height = PIECE / MIB,
 					 .Format = CU_AD_FORMAT_UNSIGNED_INT8,
 					 .NumChannels = 1};
-	return cuArrayCreate(&piece[pieces].array, &d);
+	return cuArrayCreate(&p->array, &d);
 }
 
-static CUresult array_give(unsigned i)
+static CUresult array_give(union piece *p)
 {
-	return cuArrayDestroy(piece[i].array);
+	return cuArrayDestroy(p->array);
 }
 
-static CUresult mipmap_take(void)
+static CUresult mipmap_take(union piece *p)
 {
 	const CUDA_ARRAY3D_DESCRIPTOR d = {.Width = MIB,
 					   .Height = PIECE / MIB,
 					   .Format = CU_AD_FORMAT_UNSIGNED_INT8,
 					   .NumChannels = 1};
-	return cuMipmappedArrayCreate(&piece[pieces].mipmap, &d, 1);
+	return cuMipmappedArrayCreate(&p->mipmap, &d, 1);
 }
 
-static CUresult mipmap_give(unsigned i)
+static CUresult mipmap_give(union piece *p)
 {
-	return cuMipmappedArrayDestroy(piece[i].mipmap);
+	return cuMipmappedArrayDestroy(p->mipmap);
 }
 
-static CUresult managed_take(void)
+static CUresult managed_take(union piece *p)
 {
-	return cuMemAllocManaged(&piece[pieces].address, PIECE, CU_MEM_ATTACH_GLOBAL);
+	return cuMemAllocManaged(&p->address, PIECE, CU_MEM_ATTACH_GLOBAL);
 }
 
-static CUresult graph_take(void)
+static CUresult graph_take(union piece *p)
 {
 	CUDA_MEM_ALLOC_NODE_PARAMS params = {.poolProps = pool_props, .bytesize = PIECE};
 	CUgraphNode node;
 	if (!graph)
 		MUST(cuGraphCreate(&graph, 0));
-	return cuGraphAddMemAllocNode(&node, graph, NULL, 0, &params);
+	CUresult result = cuGraphAddMemAllocNode(&node, graph, NULL, 0, &params);
+	p->address = params.dptr;
+	return result;
 }
 
 /* The memory of a graph's nodes goes with the graph. */
-static CUresult graph_give(unsigned i)
+static CUresult graph_give(union piece *p)
 {
 	CUgraph whole = graph;
+	(void)p;
 	graph = NULL;
-	return i == 0 && whole ? cuGraphDestroy(whole) : CUDA_SUCCESS;
+	return whole ? cuGraphDestroy(whole) : CUDA_SUCCESS;
 }
 
 static const struct road {
 	const char *name;
-	CUresult (*take)(void);
-	CUresult (*give)(unsigned i);
+	CUresult (*take)(union piece *p);
+	CUresult (*give)(union piece *p);
 } roads[] = {
 	{"alloc", alloc_take, alloc_give},    {"create", create_take, create_give},
 	{"mapped", mapped_take, mapped_give}, {"async", async_take, async_give},
@@ -151,6 +156,7 @@ static const struct road {
 	{"mipmap", mipmap_take, mipmap_give}, {"managed", managed_take, alloc_give},
 	{"graph", graph_take, graph_give},
 };
+#define ROADS (sizeof roads / sizeof *roads)
 
 /* --- */
 
@@ -164,12 +170,14 @@ static void info_print(const char *when)
 /* `hold`: wait for a character while all pieces are there. */
 static int road_run(const struct road *road, unsigned most, bool hold)
 {
+	static union piece piece[MOST];
+	unsigned pieces = 0;
 	CUdeviceptr other;
 	CUresult result = CUDA_SUCCESS;
 	MUST(cuInit(0));
 	use_device(0);
 	info_print("begin");
-	while (pieces < most && (result = road->take()) == CUDA_SUCCESS) {
+	while (pieces < most && (result = road->take(&piece[pieces])) == CUDA_SUCCESS) {
 		pieces++;
 		info_print("took");
 	}
@@ -179,20 +187,148 @@ static int road_run(const struct road *road, unsigned most, bool hold)
 		(void)getchar();
 	}
 	if (pieces)
-		MUST(road->give(0));
+		MUST(road->give(&piece[0]));
 	info_print("gave one");
 	printf("cuMemAlloc: %s\n", result_name(cuMemAlloc(&other, PIECE)));
 	for (unsigned i = 1; i < pieces; i++)
-		MUST(road->give(i));
+		MUST(road->give(&piece[i]));
 	info_print("gave all");
 	return 0;
 }
+
+/* --- threads that take and give one piece again and again, each by its road --- */
+
+struct racer {
+	const struct road *road;
+	unsigned refused;
+	size_t used; /* the most that the device itself says */
+};
+
+enum { TURNS = 200 };
+
+static void *racer_run(void *arg)
+{
+	struct racer *racer = arg;
+	CUresult (*ask)(size_t * available, size_t * total) =
+		gm_sim_symbol(NULL, "cuMemGetInfo_v2");
+	union piece piece;
+	use_device(0);
+	for (unsigned i = 0; i < TURNS; i++) {
+		size_t available, total;
+		if (racer->road->take(&piece) != CUDA_SUCCESS) {
+			racer->refused++;
+			continue;
+		}
+		if (ask(&available, &total) == CUDA_SUCCESS && total - available > racer->used)
+			racer->used = total - available;
+		MUST(racer->road->give(&piece));
+	}
+	return NULL;
+}
+
+static int race_run(const char *const *names, unsigned n)
+{
+	struct racer racers[MOST] = {{0}};
+	pthread_t threads[MOST];
+	unsigned refused = 0;
+	size_t used = 0;
+	MUST(cuInit(0));
+	use_device(0);
+	for (unsigned i = 0; i < n && i < MOST; i++) {
+		for (size_t r = 0; r < ROADS; r++)
+			if (strcmp(names[i], roads[r].name) == 0)
+				racers[i].road = &roads[r];
+		if (!racers[i].road || pthread_create(&threads[i], NULL, racer_run, &racers[i]))
+			return 2;
+	}
+	for (unsigned i = 0; i < n && i < MOST; i++) {
+		pthread_join(threads[i], NULL);
+		refused += racers[i].refused;
+		used = racers[i].used > used ? racers[i].used : used;
+	}
+	printf("refused %u of %u, at most %zu MiB\n", refused, n * TURNS, used / MIB);
+	info_print("end");
+	return 0;
+}
+
+/* --- other cases --- */
+
+/* Device 0's context is current; the stream is of device 1. */
+static int elsewhere_run(void)
+{
+	union piece piece;
+	CUstream stream;
+	CUresult result;
+	unsigned n = 0;
+	MUST(cuInit(0));
+	use_device(1);
+	MUST(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+	use_device(0);
+	while ((result = cuMemAllocAsync(&piece.address, PIECE, stream)) == CUDA_SUCCESS)
+		n++;
+	printf("device 1: %u pieces, then %s\n", n, result_name(result));
+	info_print("device 0");
+	use_device(1);
+	info_print("device 1");
+	return 0;
+}
+
+static int after_graph_run(void)
+{
+	union piece piece;
+	CUdeviceptr p;
+	MUST(cuInit(0));
+	use_device(0);
+	for (unsigned i = 0; i < 4; i++)
+		MUST(graph_take(&piece));
+	printf("cuMemAlloc: %s\n", result_name(cuMemAlloc(&p, 40 * MIB)));
+	printf("cuMemAlloc: %s\n", result_name(cuMemAlloc(&p, 24 * MIB)));
+	return 0;
+}
+
+static int invalid_run(void)
+{
+	const size_t much = 128 * MIB;
+	CUmemAllocationProp nowhere = prop;
+	CUmemGenericAllocationHandle handle;
+	CUdeviceptr p;
+	const CUDA_ARRAY_DESCRIPTOR large = {.Width = MIB,
+					     .Height = much / MIB,
+					     .Format = CU_AD_FORMAT_UNSIGNED_INT8,
+					     .NumChannels = 1};
+	CUarray array;
+	nowhere.location.id = -1;
+	MUST(cuInit(0));
+	use_device(0);
+	SAY(cuMemCreate(NULL, much, &prop, 0));
+	SAY(cuMemCreate(&handle, much + 1, &prop, 0));
+	SAY(cuMemCreate(&handle, SIZE_MAX, &prop, 0));
+	SAY(cuMemCreate(&handle, much, NULL, 0));
+	SAY(cuMemCreate(&handle, much, &nowhere, 0));
+	SAY(cuArrayCreate(NULL, &large));
+	SAY(cuArrayCreate(&array, NULL));
+	SAY(cuMemAllocAsync(NULL, much, NULL));
+	SAY(cuMemAllocAsync(&p, 0, NULL));
+	SAY(cuMemAllocFromPoolAsync(&p, much, NULL, NULL));
+	return 0;
+}
+
+static const struct {
+	const char *name;
+	int (*run)(void);
+} others[] = {
+	{"elsewhere", elsewhere_run}, {"after_graph", after_graph_run}, {"invalid", invalid_run}};
 
 int main(int argc, char **argv)
 {
 	const char *name = argc > 1 ? argv[1] : "";
 	const unsigned most = argc > 2 ? (unsigned)atoi(argv[2]) : MOST;
-	for (size_t i = 0; i < sizeof roads / sizeof *roads; i++) {
+	if (strcmp(name, "race") == 0)
+		return race_run((const char *const *)argv + 2, (unsigned)argc - 2);
+	for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+		if (strcmp(name, others[i].name) == 0)
+			return others[i].run();
+	for (size_t i = 0; i < ROADS; i++) {
 		if (strcmp(name, "list") == 0)
 			puts(roads[i].name);
 		else if (strcmp(name, roads[i].name) == 0)

@@ -307,8 +307,10 @@ static void device_show(struct gm_emit *emit, const struct view *view, unsigned 
 /* --- one log --- */
 
 /* True if the program or its kernels allocated on the device. */
-static bool device_has(const struct view *view, unsigned d)
+static bool device_has(const struct view *view, unsigned d, enum gm_moment_kind at)
 {
+	if (at == GM_MOMENT_OOM && refusal_first(view, d))
+		return true;
 	if (!view->moments[d].known)
 		return false;
 	for (size_t i = 0; i < view->heaps.kernels.n; i++)
@@ -326,7 +328,7 @@ static const char *view_missing(const struct view *view, const struct gm_options
 	bool known = false, any = false;
 	for (unsigned d = 0; d < view->about->n_devices && d < GM_COUNTER_DEVICES; d++) {
 		known = known || view->moments[d].known;
-		any = any || device_has(view, d);
+		any = any || device_has(view, d, options->at.kind);
 	}
 	if (missing || any)
 		return missing;
@@ -341,7 +343,7 @@ static void devices_show(struct gm_emit *emit, const struct view *view)
 {
 	gm_emit_list(emit, "devices");
 	for (unsigned d = 0; d < view->about->n_devices && d < GM_COUNTER_DEVICES; d++)
-		if (device_has(view, d))
+		if (device_has(view, d, emit->options->at.kind))
 			device_show(emit, view, d);
 	gm_emit_end(emit);
 	gm_frames_show_objects(emit, &view->symbols);
@@ -361,6 +363,16 @@ static void under_find(struct view *view)
 	gm_alive_free(&blocks);
 }
 
+/* A device without blocks has the moment of its refusal. */
+static void refusals_time(struct view *view)
+{
+	for (unsigned d = 0; d < GM_COUNTER_DEVICES; d++) {
+		const struct gm_figures_refusal *refusal = refusal_first(view, d);
+		if (!view->moments[d].known && refusal)
+			view->moments[d].at.time = refusal->time;
+	}
+}
+
 /* Find the blocks and group them. Returns the reason for an empty output; NULL: there are blocks.
  */
 static const char *view_fill(struct view *view, struct gm_options *options)
@@ -375,6 +387,8 @@ static const char *view_fill(struct view *view, struct gm_options *options)
 	if (!options->blocks && options->group != GM_GROUP_CONTEXT)
 		options->at.level = view->level = gm_level_of(view->file);
 	gm_alive_moments(view->file, &options->at, view->moments);
+	if (options->at.kind == GM_MOMENT_OOM)
+		refusals_time(view);
 	if (options->at.kind == GM_MOMENT_PEAK && !view->leaks)
 		gm_heaps_peak(view->file, view->moments);
 	if (view->level == GM_LEVEL_TENSORS)

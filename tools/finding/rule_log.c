@@ -59,7 +59,8 @@ static uint64_t refusal_others(const struct gm_figures *f, const struct gm_figur
 static uint64_t refusal_in_use(const struct gm_figures *f, const struct gm_figures_refusal *r)
 {
 	const struct gm_sample *s = &r->sample;
-	const uint64_t foreign = s->device_asked ? gm_figures_foreign(f, r->device, s) : 0;
+	const uint64_t foreign =
+		s->known & GM_SAMPLE_OWNERS ? gm_figures_foreign(f, r->device, s) : 0;
 	return s->handed_out + s->retired + s->lent + foreign;
 }
 
@@ -84,7 +85,10 @@ static enum cause refusal_cause(const struct gm_figures *f)
 		return limited ? LIMIT_PIECES : FRAGMENTED;
 	if (limited)
 		return LIMIT;
-	const uint64_t own = s->device_asked ? refusal_own(f, first) : s->mapped;
+	/* Where the driver was not asked, the rest may be free. */
+	if (s->known == GM_SAMPLE_OWNERS)
+		return IN_USE;
+	const uint64_t own = s->known & GM_SAMPLE_OWNERS ? refusal_own(f, first) : s->mapped;
 	return refusal_others(f, first) > own ? OTHERS : IN_USE;
 }
 

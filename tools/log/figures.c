@@ -205,7 +205,7 @@ uint64_t gm_figures_refused(const struct gm_figures *figures, unsigned device)
 uint64_t gm_figures_foreign(const struct gm_figures *figures, unsigned device,
 			    const struct gm_sample *s)
 {
-	if (s->device_asked)
+	if (s->known & GM_SAMPLE_OWNERS)
 		return s->driver + s->created + s->async + s->arrays + s->graphs;
 	return gm_figures_device(figures, device, GM_C_foreign_peak);
 }
@@ -214,7 +214,8 @@ uint64_t gm_figures_needed(const struct gm_figures *figures, unsigned device,
 			   const struct gm_sample *s, uint64_t asked)
 {
 	const uint64_t granule = 2 * GM_MIB; /* of the pool's mappings */
-	const uint64_t foreign = s->device_asked ? gm_figures_foreign(figures, device, s) : 0;
+	const uint64_t foreign =
+		s->known & GM_SAMPLE_OWNERS ? gm_figures_foreign(figures, device, s) : 0;
 	return s->mapped + s->lent + foreign + gm_round_up(asked, granule);
 }
 

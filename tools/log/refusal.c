@@ -63,7 +63,7 @@ const char *gm_refusal_text(const struct gm_figures_refusal *r, char *text, size
 	if (r->asked)
 		text_add(asked, sizeof asked, 0, "", r->asked, " asked");
 	owners_text(s, own, sizeof own);
-	if (s->device_asked || s->device_free) {
+	if (s->known & GM_SAMPLE_FREE || s->device_free) {
 		const size_t n =
 			text_add(rest, sizeof rest, 0, "; ", refusal_rest(s), " of others");
 		text_add(rest, sizeof rest, n, ", ", s->device_free, " free");
@@ -75,7 +75,7 @@ const char *gm_refusal_text(const struct gm_figures_refusal *r, char *text, size
 void gm_refusal_show(struct gm_emit *emit, const struct gm_figures_refusal *r)
 {
 	const struct gm_sample *s = &r->sample;
-	const bool known = s->device_free || s->device_asked;
+	const bool known = s->device_free || s->known & GM_SAMPLE_FREE;
 	gm_emit_value(emit, "call", *r->call ? GM_TEXT(r->call) : GM_NONE);
 	gm_emit_value(emit, "asked", r->asked ? GM_BYTES(r->asked) : GM_NONE);
 	gm_emit_value(emit, "device_free", known ? GM_BYTES(s->device_free) : GM_NONE);
@@ -83,7 +83,7 @@ void gm_refusal_show(struct gm_emit *emit, const struct gm_figures_refusal *r)
 	gm_emit_object(emit, "owners");
 	for (unsigned o = 0; o < OWNERS; o++)
 		gm_emit_value(emit, owners[o].key, GM_BYTES(owner_bytes(s, o)));
-	gm_emit_value(emit, s->device_asked ? "others" : "not_known", GM_BYTES(refusal_rest(s)));
+	gm_emit_value(emit, known ? "others" : "not_known", GM_BYTES(refusal_rest(s)));
 	gm_emit_end(emit);
 	gm_emit_value(emit, "limit", GM_BYTES(s->limit));
 }
