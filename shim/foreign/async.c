@@ -171,7 +171,7 @@ struct slack {
 	bool known;
 };
 
-static void pool_look(void *arg, CUmemoryPool pool)
+static void pool_compare(void *arg, CUmemoryPool pool)
 {
 	struct slack *slack = arg;
 	slack->known |= pool == slack->of;
@@ -185,7 +185,7 @@ uint64_t gm_async_slack(unsigned ordinal, CUmemoryPool pool)
 		      gm_shim_driver.cuDeviceGetMemPool(
 			      &slack.of, gm_shim_devices[ordinal].handle) != CUDA_SUCCESS))
 		return 0;
-	pools_each(ordinal, pool_look, &slack);
+	pools_each(ordinal, pool_compare, &slack);
 	if (!slack.known)
 		return 0;
 	for (unsigned i = 0; i < 4; i++)
