@@ -212,6 +212,7 @@ uint64_t gm_limit_reclaim(unsigned ordinal)
 		return 0;
 	const uint64_t before = atomic_load(&outside[ordinal]);
 	gm_async_trim(ordinal);
+	gm_graph_trim(ordinal);
 	const uint64_t after = gm_limit_measure(ordinal);
 	return before > after ? before - after : 0;
 }

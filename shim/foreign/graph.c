@@ -234,6 +234,16 @@ uint64_t gm_graph_reserved(unsigned ordinal)
 	return result == CUDA_SUCCESS ? bytes : 0;
 }
 
+void gm_graph_trim(unsigned ordinal)
+{
+	if (!gm_counter_get(ordinal, GM_C_foreign_graph_calls) ||
+	    !gm_shim_driver.cuDeviceGraphMemTrim)
+		return;
+	CUstreamCaptureMode mode = gm_driver_quiet_begin(&gm_shim_driver);
+	gm_shim_driver.cuDeviceGraphMemTrim(gm_shim_devices[ordinal].handle);
+	gm_driver_quiet_end(&gm_shim_driver, mode);
+}
+
 void gm_graph_forget_all(void)
 {
 	gm_lock_init(&lock, GM_LOCK_RANK_TABLE);

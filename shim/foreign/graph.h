@@ -14,6 +14,8 @@ bool gm_graph_captured(CUstream stream, uint64_t *group);
 
 /* Bytes that the driver reserves on a device for memory of graphs, as it says. */
 uint64_t gm_graph_reserved(unsigned ordinal);
+/* What no graph uses now returns to the driver. */
+void gm_graph_trim(unsigned ordinal);
 
 /* modules.h */
 void gm_graph_forget_all(void);

@@ -376,6 +376,7 @@ static CUresult null_cuPointerGetAttribute(void *out U, CUpointer_attribute attr
 #define null_cuDeviceGetDefaultMemPool NULL
 #define null_cuDeviceGetGraphMemAttribute NULL
 #define null_cuDeviceGetMemPool NULL
+#define null_cuDeviceGraphMemTrim NULL
 #define null_cuLaunchKernel NULL
 #define null_cuLinkAddData_v2 NULL
 #define null_cuLinkComplete NULL

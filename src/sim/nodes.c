@@ -65,6 +65,11 @@ CUresult sim_cuDeviceGetGraphMemAttribute(CUdevice device, CUgraphMem_attribute 
 	return CUDA_SUCCESS;
 }
 
+CUresult sim_cuDeviceGraphMemTrim(CUdevice device)
+{
+	return sim_device_valid(device) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
 CUresult sim_cuGraphAddMemFreeNode(CUgraphNode *out, CUgraph handle, const CUgraphNode *before,
 				   size_t n, CUdeviceptr address)
 {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Each road by which a program takes memory of a device: `roads ROAD [PIECES]` takes pieces of 64
 // MiB until one is refused, or so many, and prints what cudaMemGetInfo says is free, in MiB, as it
-// goes; then it gives all back. roads.py runs it under GPUMEM_LIMIT, and compares the log. `roads
-// list` names the roads.
+// goes; then it gives all back, and calls cudaMalloc. roads.py runs it under GPUMEM_LIMIT, and
+// compares the log. `roads list` names the roads.
 #include <cstring>
 
 #include "gpu.h"
@@ -222,6 +222,8 @@ int main(int argc, char **argv)
 		for (void *p : pieces)
 			road.give(p);
 		info_print("gave all");
+		void *other = nullptr;
+		printf("cudaMalloc: %s\n", cudaGetErrorName(cudaMalloc(&other, 8 * PIECE)));
 	}
 	return 0;
 }

@@ -88,7 +88,10 @@ def road_row(name, owner, refused):
     had = record["owners"][owner] // MIB if record and owner else None
     rows = sum(record["owners"].values()) + record["device_free"] if record else 0
     total = log["devices"][0]["total"]
-    limit = check(name, "pieces: %d" % pieces, (LIMIT - 2 * PIECE) // PIECE <= pieces <= LIMIT // PIECE if refused else pieces == 24)
+    # What was given back is there for cudaMalloc; the kernel gives nothing back.
+    after = ("cudaMalloc: cudaSuccess" in out) == (name != "heap")
+    held = (LIMIT - 2 * PIECE) // PIECE <= pieces <= LIMIT // PIECE if refused else pieces == 24
+    limit = check(name, "pieces: %d, and %s" % (pieces, out.strip().splitlines()[-1]), held and after)
     # The heap of kernels grows while the kernel runs.
     follows = name == "heap" or all((a - b >= PIECE - 2 or b == 0) if name != "managed" else a == b for a, b in zip(free, free[1:]))
     info = check(name, "free: %s" % free, follows)
@@ -102,7 +105,7 @@ def road_row(name, owner, refused):
     else:
         rest = [check(name, "refusals: %d" % refusals(log), refusals(log) == 0), "-", "-", check(name, "line: %s" % lines, not lines)]
     finding = [f["rule"] for f in log["findings"] if f["rule"].startswith("oom")]
-    rest.append(check(name, "finding: %s" % finding, finding == (["oom_limit"] if refused and name != "heap" else [])))
+    rest.append(check(name, "finding: %s" % finding, finding == (["oom_limit"] if refused else [])))
     print("| %s | %d | %s | %s | %s |" % (name, pieces, limit, info, " | ".join(rest)), flush=True)
 
 
