@@ -237,12 +237,29 @@ static void walk_host(struct walk *walk, const struct gm_sections *sections)
 		gm_verdict_add(walk->out, GM_IMAGE_WHY_NOTHING);
 }
 
+/* Host code whose sections cannot be read: it was cut, or is damaged. */
+static bool elf_is_host(struct gm_view *view, enum gm_image_why *why)
+{
+	Elf64_Ehdr head;
+	if (!gm_view_copy(view, 0, &head, sizeof head) || head.e_machine == EM_CUDA)
+		return false;
+	const bool cut = !view->open && head.e_shoff > view->size;
+	*why = cut ? GM_IMAGE_WHY_UNREADABLE : GM_IMAGE_WHY_DAMAGED;
+	return true;
+}
+
 static void walk_elf(struct walk *walk, struct gm_view *view)
 {
 	struct gm_sections sections;
 	struct gm_image_part part = {.kind = GM_IMAGE_CUBIN};
-	if (gm_sections_open(&sections, view) && sections.head.e_machine != EM_CUDA) {
+	const bool opened = gm_sections_open(&sections, view);
+	enum gm_image_why why;
+	if (opened && sections.head.e_machine != EM_CUDA) {
 		walk_host(walk, &sections);
+		return;
+	}
+	if (!opened && elf_is_host(view, &why)) {
+		gm_verdict_add(walk->out, why);
 		return;
 	}
 	part.stored = part.size = view->open ? 0 : view->size;

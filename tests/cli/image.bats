@@ -131,6 +131,8 @@ mkimage() {
 	fails 1 'gpumemstat: text: is no device code of a known format' image text
 	fails 1 'gpumemstat: host: has no device code' image --json host
 	fails 1 "gpumemstat: $MKIMAGE: has no device code" image "$MKIMAGE"
+	head -c 3000 "$MKIMAGE" >cut
+	fails 1 'gpumemstat: cut: is not there to its end' image cut
 	fails 1 "gpumemstat: '': no such file" image ''
 	fails 1 'gpumemstat: a\x1b[1m\n\xff: no such file' image $'a\e[1m\n\xff'
 }
