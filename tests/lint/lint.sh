@@ -125,6 +125,9 @@ check "no identifier has a word of tests/lint/words.txt" "$(awk -f tests/lint/wo
 check "no include points upwards" "$(awk -f tests/lint/layers.awk tests/lint/layers.txt $ours)"
 
 # Tests of these checks on samples: each must find every fault, and nothing else.
+check "no function is defined in two files" "$(find src shim tools api -name '*.c' ! -path 'src/sim/*' | sort | xargs awk -f tests/lint/twice.awk)"
+check "a function that is defined in two files is found" "$([ "$(awk -f tests/lint/twice.awk <(echo 'void gm_one(int a)') <(echo 'bool *gm_one(void)') | wc -l)" = 1 ] ||
+	echo 'it is not')"
 check "words of identifiers are found" "$(diff <(grep -oE 'found [A-Za-z_]+' tests/lint/words.sample | sort) \
 	<(awk -f tests/lint/words.awk tests/lint/words.txt tests/lint/words.sample | sed 's/.*: /found /' | sort))"
 check "long lines and paragraphs are found" "$(

@@ -9,9 +9,9 @@
 #include "tools/finding/findings.h"
 #include "tools/log/groups.h"
 #include "tools/log/heaps.h"
+#include "tools/log/lacked.h"
 #include "tools/log/logs.h"
 #include "tools/log/owners.h"
-#include "tools/log/refusal.h"
 #include "tools/stack/child.h"
 #include "tools/stack/frames.h"
 
@@ -195,13 +195,13 @@ static const struct gm_figures_refusal *refusal_first(const struct view *view, u
 static void refusal_show(struct gm_emit *emit, const struct view *view, unsigned d)
 {
 	const struct gm_figures_refusal *refusal = refusal_first(view, d);
-	char text[GM_REFUSAL_TEXT];
+	char text[GM_LACKED_TEXT];
 	if (emit->options->at.kind != GM_MOMENT_OOM || view->level == GM_LEVEL_TENSORS || !refusal)
 		return;
 	gm_emit_object(emit, "refusal");
-	gm_refusal_show(emit, refusal);
+	gm_lacked_show(emit, refusal);
 	gm_emit_end(emit);
-	gm_emit_line(emit, "", "%s", gm_refusal_text(refusal, text, sizeof text));
+	gm_emit_line(emit, "", "%s", gm_lacked_text(refusal, text, sizeof text));
 }
 
 /* At out of memory: what was asked for, and the remedy. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Calls that lacked memory, in the order of time. */
 #include "base/size.h"
-#include "tools/log/refusal.h"
+#include "tools/log/lacked.h"
 #include "tools/summary/summary.h"
 
 enum { REFUSALS_SHOWN = 3 };
@@ -9,10 +9,10 @@ enum { REFUSALS_SHOWN = 3 };
 static void refusal_text(struct gm_emit *emit, const struct gm_figures *f, size_t i)
 {
 	const struct gm_figures_refusal *r = &f->refusals.at[i];
-	char at[32], text[GM_REFUSAL_TEXT];
+	char at[32], text[GM_LACKED_TEXT];
 	gm_emit_line(emit, i == 0 ? "out of memory" : "", "at %s, device %u: %s",
 		     gm_time_format(gm_figures_at(f, r->time), at, sizeof at), r->device,
-		     gm_refusal_text(r, text, sizeof text));
+		     gm_lacked_text(r, text, sizeof text));
 }
 
 void gm_summary_refused(struct gm_emit *emit, const struct gm_figures *f)
@@ -31,7 +31,7 @@ void gm_summary_refused(struct gm_emit *emit, const struct gm_figures *f)
 		gm_emit_value(emit, "largest_idle", GM_BYTES(s->largest_idle));
 		gm_emit_value(emit, "largest_after_remap", GM_BYTES(s->largest_after_remap));
 		gm_emit_value(emit, "unreclaimable", GM_BYTES(s->unreclaimable));
-		gm_refusal_show(emit, r);
+		gm_lacked_show(emit, r);
 		gm_emit_end(emit);
 		if (i == 0)
 			gm_emit_break(emit);

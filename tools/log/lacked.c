@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "tools/log/refusal.h"
+#include "tools/log/lacked.h"
 
 #include <stddef.h>
 #include <stdio.h>
@@ -56,7 +56,7 @@ static uint64_t refusal_rest(const struct gm_sample *s)
 	return s->device_total > known ? s->device_total - known : 0;
 }
 
-const char *gm_refusal_text(const struct gm_figures_refusal *r, char *text, size_t room)
+const char *gm_lacked_text(const struct gm_figures_refusal *r, char *text, size_t room)
 {
 	const struct gm_sample *s = &r->sample;
 	char asked[48] = "size not known", own[512] = "", rest[128] = "";
@@ -72,7 +72,7 @@ const char *gm_refusal_text(const struct gm_figures_refusal *r, char *text, size
 	return text;
 }
 
-void gm_refusal_show(struct gm_emit *emit, const struct gm_figures_refusal *r)
+void gm_lacked_show(struct gm_emit *emit, const struct gm_figures_refusal *r)
 {
 	const struct gm_sample *s = &r->sample;
 	const bool known = s->device_free || s->known & GM_SAMPLE_FREE;
