@@ -193,13 +193,11 @@ static void holders_report(const struct lack *lack, unsigned failure, char text[
 	gm_holders_free(&holders);
 }
 
-static void device_report(const struct lack *lack)
+/* `n`: number of the failure. */
+static void device_report(const struct lack *lack, unsigned n)
 {
 	char held[GM_HOLDERS_TEXT], nth[32];
 	struct line line;
-	const unsigned n = failure_next(lack->ordinal);
-	if (!n)
-		return;
 	line_begin(&line, lack);
 	line_add_device(&line, lack);
 	holders_report(lack, n, held);
@@ -220,6 +218,18 @@ static void host_report(const struct lack *lack)
 	gm_msg(GM_MSG_WARN, "out of memory of the host%s: %s", failure_text(n, nth), line.text);
 }
 
+/* A program that probes for memory pays for the state of the device only if somebody is told. */
+static void device_tell(struct lack *lack, const struct gm_context *current)
+{
+	const unsigned n = failure_next(lack->ordinal);
+	if (!n && !gm_log_wants(GM_RECORD_OUT_OF_MEMORY))
+		return;
+	sample_fill(lack, current);
+	lack_record(lack, lack->ordinal);
+	if (n)
+		device_report(lack, n);
+}
+
 /* --- entries --- */
 
 void gm_lack_allocation(enum gm_hook_id hook, const struct gm_context *context, uint64_t bytes,
@@ -227,9 +237,7 @@ void gm_lack_allocation(enum gm_hook_id hook, const struct gm_context *context, 
 {
 	struct lack lack = {
 		.hook = hook, .ordinal = context->ordinal, .bytes = bytes, .stack = stack};
-	sample_fill(&lack, context);
-	lack_record(&lack, lack.ordinal);
-	device_report(&lack);
+	device_tell(&lack, context);
 }
 
 /* A size that is not known may be any. */
@@ -255,13 +263,12 @@ void gm_lack(enum gm_hook_id hook, int where, uint64_t bytes)
 		return;
 	gm_counter_add(lack.ordinal, GM_C_refused_calls, 1);
 	lack.stack = lack_stack(bytes);
-	if (!host)
-		sample_fill(&lack, current);
-	lack_record(&lack, host ? GM_RECORD_NO_DEVICE : lack.ordinal);
-	if (host)
-		host_report(&lack);
-	else
-		device_report(&lack);
+	if (!host) {
+		device_tell(&lack, current);
+		return;
+	}
+	lack_record(&lack, GM_RECORD_NO_DEVICE);
+	host_report(&lack);
 }
 
 void gm_lack_forget(void)
