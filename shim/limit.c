@@ -39,16 +39,24 @@ _Atomic uint64_t *gm_limit_outside(unsigned ordinal)
 	return &outside[ordinal];
 }
 
-static bool limit_is_set(int where, unsigned *ordinal)
+/* The knob is one for all devices. */
+bool gm_limit_is_set(void)
+{
+	return gm_shim_n_devices && gm_shim_devices[0].limit != UINT64_MAX;
+}
+
+/* Is the memory at `where` that of a device, and limited? */
+static bool where_is_limited(int where, unsigned *ordinal)
 {
 	CUresult ignored;
+	if (!gm_limit_is_set())
+		return false;
 	if (where == GM_LACK_HERE) {
 		const struct gm_context *context = gm_context_current(&gm_shim_driver, &ignored);
 		where = context ? (int)context->ordinal : -1;
 	}
 	*ordinal = (unsigned)where;
-	return where >= 0 && (unsigned)where < gm_shim_n_devices &&
-	       gm_shim_devices[where].limit != UINT64_MAX;
+	return where >= 0 && (unsigned)where < gm_shim_n_devices;
 }
 
 /* --- counting --- */
@@ -178,7 +186,7 @@ static bool limit_wait(unsigned ordinal, const struct want *w)
 static bool limit_begin(int where, struct want w)
 {
 	unsigned ordinal;
-	if (!limit_is_set(where, &ordinal))
+	if (!where_is_limited(where, &ordinal))
 		return true;
 	return limit_try(ordinal, &w) || limit_wait(ordinal, &w);
 }
@@ -208,7 +216,7 @@ void gm_limit_end(void)
 
 uint64_t gm_limit_reclaim(unsigned ordinal)
 {
-	if (ordinal >= gm_shim_n_devices || gm_shim_devices[ordinal].limit == UINT64_MAX)
+	if (ordinal >= gm_shim_n_devices || !gm_limit_is_set())
 		return 0;
 	const uint64_t before = atomic_load(&outside[ordinal]);
 	gm_async_trim(ordinal);

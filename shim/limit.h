@@ -25,6 +25,9 @@
 /* The variable of a device, for the pool's configuration. */
 _Atomic uint64_t *gm_limit_outside(unsigned ordinal);
 
+/* Has the process a limit? Without one no call needs begin and end. */
+bool gm_limit_is_set(void);
+
 /*
  * Around a call of the driver that takes `bytes` of a device (an ordinal, or a GM_LACK_*). begin,
  * true: the bytes are reserved for what the call takes. False: they are beyond the limit, though

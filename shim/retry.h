@@ -69,11 +69,12 @@ bool gm_retry_own(CUresult result);
 			   taken_;                                                         \
 		   }))
 
-/* The same within GPUMEM_LIMIT (limit.h). `begin`: gm_limit_begin of the call. */
+/* The same within GPUMEM_LIMIT (limit.h). `begin`: gm_limit_begin of the call, evaluated only with
+ * a limit. */
 #define GM_TAKES_WITHIN(symbol, where, bytes, begin, parameters, arguments, after) \
 	GM_HANDLER(symbol, parameters, arguments, ({                               \
 			   CUresult taken_ = CUDA_ERROR_OUT_OF_MEMORY;             \
-			   if (begin)                                              \
+			   if (!gm_limit_is_set() || (begin))                      \
 				   taken_ = GM_PASS_RETRY(symbol, where, bytes,    \
 							  real.symbol arguments);  \
 			   else                                                    \

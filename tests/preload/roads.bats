@@ -82,14 +82,17 @@ roads() {
 	grep -qE '; managed [0-9]+ MiB, anywhere' err
 }
 
-@test "without a limit each road is as natively, and no device is asked about its async pools" {
+@test "without a limit each road is as natively: no pool is sought, and an async allocation asks for its context once" {
 	local road
 	KNOBS=()
 	for road in $(native "$PROGRAMS/roads" list); do
 		native "$PROGRAMS/roads" "$road" 20 >native
+		rm -f trace
 		SIM_TRACE=trace roads "$road" 20
 		[ "$road" = alloc ] || diff -u native out
 		refute grep -q cuMemPoolGetAttribute trace
+		refute grep -q cuDeviceGetDefaultMemPool trace
+		[ "$(grep -c "^cuStreamGetCtx" trace)" -le "$(grep -c "^cuMemAlloc.*Async" trace)" ]
 	done
 }
 
