@@ -49,8 +49,8 @@ CUresult sim_cuGraphAddMemAllocNode(CUgraphNode *out, CUgraph handle, const CUgr
 	return graph_add_step(graph, out);
 }
 
-/* Memory of a node is there from the begin of the node to the end of the graph: it is used,
- * reserved, and neither has a peak. */
+/* The simulator reserves a node's memory when the node is made, to the end of the graph. It keeps
+ * no peak: each attribute is the bytes that are reserved now. */
 CUresult sim_cuDeviceGetGraphMemAttribute(CUdevice device, CUgraphMem_attribute attribute,
 					  void *value)
 {

@@ -81,7 +81,7 @@ over() { MEAN=("$@" at:3s sample:0:1M:0); }
 	says "Out of memory: 3.00 GiB was asked for, and 4.00 GiB of the device is neither this process's nor free."
 	has oom_in_use own:0:6G call:0:3G:0 # any call
 	has oom_unsized own:0:6G call:0:0:1G call:0:3G:0
-	says 'Out of memory in cuMemcpyHtoD_v2, while 6.00 GiB was in use by this process, and 1.00 GiB by others.'
+	says 'Out of memory in cuMemcpyHtoD_v2, while 6.00 GiB was in use by this process, and 1.00 GiB by others or not known.'
 	hasnt oom_unsized own:0:6G call:0:3G:0 call:0:0:1G
 	has oom_host nohost:3G nohost:2G
 	says '2 calls were refused for lack of memory of the host.'

@@ -261,14 +261,7 @@ static void moment_json(struct gm_emit *emit, const char *key, const struct cour
 	const struct gm_sample *s = &moment->sample;
 	gm_emit_object(emit, key);
 	gm_emit_value(emit, "ns", GM_NS(gm_figures_at(course->figures, moment->time)));
-	gm_emit_value(emit, "requested", GM_BYTES(s->requested));
-	gm_emit_value(emit, "handed_out", GM_BYTES(s->handed_out));
-	gm_emit_value(emit, "mapped", GM_BYTES(s->mapped));
-	gm_emit_value(emit, "idle", GM_BYTES(s->idle));
-	gm_emit_value(emit, "retired", GM_BYTES(s->retired));
-	gm_emit_value(emit, "largest_idle", GM_BYTES(s->largest_idle));
-	gm_emit_value(emit, "largest_after_remap", GM_BYTES(s->largest_after_remap));
-	gm_emit_value(emit, "unreclaimable", GM_BYTES(s->unreclaimable));
+	gm_summary_pool(emit, s);
 	gm_emit_value(emit, "idle_runs", GM_COUNT(s->idle_extents));
 	if (gm_frag_has_bins(s)) {
 		gm_emit_table(emit, "histogram", false, bins, 4);

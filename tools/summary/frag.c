@@ -115,3 +115,15 @@ void gm_summary_fragmentation(struct gm_emit *emit, const struct gm_figures *f, 
 							rows[i].peak, rows[i].mean});
 	gm_emit_table_end(emit);
 }
+
+void gm_summary_pool(struct gm_emit *emit, const struct gm_sample *s)
+{
+	gm_emit_value(emit, "requested", GM_BYTES(s->requested));
+	gm_emit_value(emit, "handed_out", GM_BYTES(s->handed_out));
+	gm_emit_value(emit, "mapped", GM_BYTES(s->mapped));
+	gm_emit_value(emit, "idle", GM_BYTES(s->idle));
+	gm_emit_value(emit, "retired", GM_BYTES(s->retired));
+	gm_emit_value(emit, "largest_idle", GM_BYTES(s->largest_idle));
+	gm_emit_value(emit, "largest_after_remap", GM_BYTES(s->largest_after_remap));
+	gm_emit_value(emit, "unreclaimable", GM_BYTES(s->unreclaimable));
+}

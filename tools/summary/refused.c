@@ -20,17 +20,10 @@ void gm_summary_refused(struct gm_emit *emit, const struct gm_figures *f)
 	gm_emit_list(emit, "out_of_memory");
 	for (size_t i = 0; i < f->refusals.n; i++) {
 		const struct gm_figures_refusal *r = &f->refusals.at[i];
-		const struct gm_sample *s = &r->sample;
 		gm_emit_object(emit, NULL);
 		gm_emit_value(emit, "ns", GM_NS(gm_figures_at(f, r->time)));
 		gm_emit_value(emit, "device", GM_COUNT(r->device));
-		gm_emit_value(emit, "requested", GM_BYTES(s->requested));
-		gm_emit_value(emit, "mapped", GM_BYTES(s->mapped));
-		gm_emit_value(emit, "idle", GM_BYTES(s->idle));
-		gm_emit_value(emit, "retired", GM_BYTES(s->retired));
-		gm_emit_value(emit, "largest_idle", GM_BYTES(s->largest_idle));
-		gm_emit_value(emit, "largest_after_remap", GM_BYTES(s->largest_after_remap));
-		gm_emit_value(emit, "unreclaimable", GM_BYTES(s->unreclaimable));
+		gm_summary_pool(emit, &r->sample);
 		gm_lacked_show(emit, r);
 		gm_emit_end(emit);
 		if (i == 0)

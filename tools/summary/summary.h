@@ -20,6 +20,9 @@ void gm_summary_short(struct gm_emit *emit, struct gm_figures *figures);
 void gm_summary_fragmentation(struct gm_emit *emit, const struct gm_figures *figures,
 			      unsigned device, const struct gm_course *course, bool all);
 
+/* JSON: the pool's members of a sample, into the caller's open object. */
+void gm_summary_pool(struct gm_emit *emit, const struct gm_sample *sample);
+
 /* foreign.c: foreign and unaccounted memory of a device; host memory and other counts of the
  * process. */
 void gm_summary_foreign(struct gm_emit *emit, const struct gm_figures *figures, unsigned device);
