@@ -124,6 +124,12 @@ ours=$(printf '%s\n' "$sources" | grep -E '^(api|programs|src|shim|tools)/')
 check "no identifier has a word of tests/lint/words.txt" "$(awk -f tests/lint/words.awk tests/lint/words.txt $ours)"
 check "no include points upwards" "$(awk -f tests/lint/layers.awk tests/lint/layers.txt $ours)"
 
+check "every header and table is named in a makefile, for the distribution" "$(
+	makefiles=$(cat $(printf '%s\n' $scripts | grep -E '\.mk$') Makefile.am)
+	printf '%s\n' $sources | grep -E '\.(h|def)$' | while read -r file; do
+		grep -qwF "${file##*/}" <<<"$makefiles" || echo "$file"
+	done)"
+
 # Tests of these checks on samples: each must find every fault, and nothing else.
 check "no function is defined in two files" "$(find src shim tools api -name '*.c' ! -path 'src/sim/*' | sort | xargs awk -f tests/lint/twice.awk)"
 check "a function that is defined in two files is found" "$([ "$(awk -f tests/lint/twice.awk <(echo 'void gm_one(int a)') <(echo 'bool *gm_one(void)') | wc -l)" = 1 ] ||

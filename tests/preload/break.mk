@@ -29,11 +29,11 @@ EXTRA_DIST += %D%/BREAKAGE.md %D%/libended.c %D%/liblate.c %D%/libother.c
 %D%/libucp.so.0: %D%/libasker.c
 	$(PRELOAD_SHARED) -DNAME='"ucp"' $<
 
-tests_preload_break_ends_SOURCES = %D%/break_ends.c %D%/program.h
+tests_preload_break_ends_SOURCES = %D%/break_ends.c %D%/library_threads.h %D%/program.h
 tests_preload_break_ends_LDADD = $(BEHAVIOUR_LDADD)
 tests_preload_break_frees_SOURCES = %D%/break_frees.c %D%/program.h
 tests_preload_break_frees_LDADD = $(BEHAVIOUR_LDADD)
-tests_preload_break_last_SOURCES = %D%/break_last.c %D%/program.h
+tests_preload_break_last_SOURCES = %D%/break_last.c %D%/library_threads.h %D%/program.h
 tests_preload_break_last_LDADD = $(BEHAVIOUR_LDADD) -lpthread
 tests_preload_break_peers_SOURCES = %D%/break_peers.c %D%/program.h
 tests_preload_break_peers_LDADD = $(BEHAVIOUR_LDADD)

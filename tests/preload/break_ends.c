@@ -5,12 +5,12 @@
  * "idle": the main thread is the only one, and memory is idle at the end. "full": likewise, and no
  * descriptor is free. "busy": other threads allocate until the end.
  */
-#include <dlfcn.h>
 #include <pthread.h>
 #include <signal.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "library_threads.h"
 #include "program.h"
 
 static CUcontext context;
@@ -112,6 +112,7 @@ static void end(const char *how)
 		atexit(deep);
 		SAY(cuMemAlloc(&p, 20 * MIB));
 		SAY(cuMemFree(p));
+		library_threads_await();
 		if (*how == 'f') { /* pthread_exit loads libgcc_s at its first call */
 			pthread_create(&thread, NULL, ended_thread, NULL);
 			pthread_join(thread, NULL);

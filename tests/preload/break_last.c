@@ -9,13 +9,12 @@
  *   rests    instead: print whether threads of the library rest while the program does nothing
  * Prints which thread runs the program's exit handlers. Memory is idle at the end.
  */
-#include <dirent.h>
-#include <dlfcn.h>
 #include <pthread.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "library_threads.h"
 #include "program.h"
 
 static __thread bool is_last;
@@ -48,54 +47,19 @@ static void *last_thread(void *arg)
 	return NULL; /* ends the process */
 }
 
-/* Voluntary context switches of the library's threads so far, and their number. */
-static unsigned long switches(unsigned *n)
-{
-	char path[300], line[128];
-	unsigned long sum = 0;
-	DIR *folder = opendir("/proc/self/task");
-	*n = 0;
-	for (struct dirent *task = folder ? readdir(folder) : NULL; task; task = readdir(folder)) {
-		unsigned long one = 0;
-		bool ours = false;
-		snprintf(path, sizeof path, "/proc/self/task/%s/status", task->d_name);
-		FILE *file = fopen(path, "r");
-		while (file && fgets(line, sizeof line, file)) {
-			ours |= strncmp(line, "Name:\tgpumem", 12) == 0;
-			sscanf(line, "voluntary_ctxt_switches: %lu", &one);
-		}
-		if (file)
-			fclose(file);
-		sum += ours ? one : 0;
-		*n += ours;
-	}
-	if (folder)
-		closedir(folder);
-	return sum;
-}
-
 /* A thread that has just been started may be late: one quiet time is enough. */
 static void rest(void)
 {
 	unsigned n;
-	unsigned long before = switches(&n);
+	unsigned long before = library_threads_switches(&n);
 	bool quiet = false;
 	for (unsigned i = 0; i < 20 && !quiet; i++) {
 		usleep(500000);
-		unsigned long now = switches(&n);
+		unsigned long now = library_threads_switches(&n);
 		quiet = now - before <= 1;
 		before = now;
 	}
 	printf("%u threads rest: %d\n", n, quiet);
-}
-
-/* A new thread of the library is in /proc before its creator takes it out of glibc's count. A last
- * thread that ends meanwhile is not the last one counted, and another one runs the handlers. */
-static void uncounted_await(void)
-{
-	const unsigned *volatile count = dlsym(RTLD_DEFAULT, "__nptl_nthreads");
-	for (unsigned i = 0; count && *(const volatile unsigned *)count > 1 && i < 10000; i++)
-		usleep(1000);
 }
 
 int main(int argc, char **argv)
@@ -105,7 +69,6 @@ int main(int argc, char **argv)
 	CUipcMemHandle handle;
 	CUcontext used;
 	pthread_t thread;
-	unsigned n = 0;
 	MUST(cuInit(0));
 	used = use_device(0);
 	SAY(cuMemAlloc(&block, 20 * MIB));
@@ -113,9 +76,7 @@ int main(int argc, char **argv)
 	atexit(handler);
 	pthread_create(&thread, NULL, ended_thread, NULL); /* loads libgcc_s */
 	pthread_join(thread, NULL);
-	while (getenv("LD_PRELOAD") && n < 2) /* one for idle memory, one for requests */
-		switches(&n);
-	uncounted_await();
+	library_threads_await();
 	for (int i = 1; i < argc; i++) {
 		if (strcmp(argv[i], "calls") == 0) {
 			context = used;
