@@ -24,6 +24,7 @@
 #include "log/record.h"
 #include "residency/door.h"
 #include "shim/entry/hooks.h"
+#include "shim/lack.h"
 #include "shim/life.h"
 #include "shim/table/wrap.h"
 
@@ -90,7 +91,7 @@ static inline CUresult gm_shim_gate(void)
 
 /* A handler whose result is the value of an expression, the body. Unless `condition` holds, the
  * call goes to the driver unchanged. It passes the door even then: the driver may find work in
- * it. */
+ * it. A lack of memory that the body did not report is reported here. */
 #define GM_HANDLER_IF(condition, symbol, parameters, arguments, ...)                               \
 	CUresult on_##symbol parameters                                                            \
 	{                                                                                          \
@@ -98,6 +99,8 @@ static inline CUresult gm_shim_gate(void)
 			return real.symbol arguments;                                              \
 		CUresult result_ = GM_GATED(symbol, (condition) ? (__VA_ARGS__)                    \
 								: GM_PASS(real.symbol arguments)); \
+		if (GM_UNLIKELY(result_ == CUDA_ERROR_OUT_OF_MEMORY))                              \
+			gm_lack_rest(GM_HOOK_##symbol);                                            \
 		gm_shim_leave();                                                                   \
 		return result_;                                                                    \
 	}

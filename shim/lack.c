@@ -27,6 +27,8 @@ struct lack {
 
 #define TRIES 8
 
+static GM_TLS enum gm_hook_id reported; /* of this thread, since gm_lack_rest */
+
 static atomic_uint failures[GM_COUNTER_DEVICES + 1]; /* the last: of host memory */
 
 static uint64_t less(uint64_t from, uint64_t other)
@@ -237,6 +239,7 @@ void gm_lack_allocation(enum gm_hook_id hook, const struct gm_context *context, 
 {
 	struct lack lack = {
 		.hook = hook, .ordinal = context->ordinal, .bytes = bytes, .stack = stack};
+	reported = hook;
 	device_tell(&lack, context);
 }
 
@@ -255,6 +258,7 @@ void gm_lack(enum gm_hook_id hook, int where, uint64_t bytes)
 	const struct gm_context *current = gm_context_current(&gm_shim_driver, &ignored);
 	const bool host = where == GM_LACK_HOST;
 	struct lack lack = {.hook = hook, .bytes = bytes};
+	reported = hook;
 	if (where >= 0)
 		lack.ordinal = (unsigned)where;
 	else if (current)
@@ -269,6 +273,13 @@ void gm_lack(enum gm_hook_id hook, int where, uint64_t bytes)
 	}
 	lack_record(&lack, GM_RECORD_NO_DEVICE);
 	host_report(&lack);
+}
+
+void gm_lack_rest(enum gm_hook_id hook)
+{
+	if (reported != hook)
+		gm_lack(hook, GM_LACK_HERE, 0);
+	reported = GM_HOOK_NONE;
 }
 
 void gm_lack_forget(void)

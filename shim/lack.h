@@ -28,6 +28,10 @@ void gm_lack(enum gm_hook_id hook, int where, uint64_t bytes);
 void gm_lack_allocation(enum gm_hook_id hook, const struct gm_context *context, uint64_t bytes,
 			uint32_t stack);
 
+/* The call of `hook` lacked memory; the same as gm_lack(hook, GM_LACK_HERE, 0), unless its handler
+ * has reported that. */
+void gm_lack_rest(enum gm_hook_id hook);
+
 /* In a forked child: no failure was reported. */
 void gm_lack_forget(void);
 

@@ -1,8 +1,4 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * The calls that take device memory and have no other handler. To add one, add a row with RETRY to
- * hooks.def, and a line below: the symbol and the types of its parameters.
- */
 #include "shim/retry.h"
 
 #include "log/count.h"
@@ -50,32 +46,3 @@ bool gm_retry_own(CUresult result)
 {
 	return retry(result, false);
 }
-
-/* P2(int, char *) is `int a, char *b`, N2 is `a, b`. */
-#define P1(A) A a
-#define P2(A, B) P1(A), B b
-#define P3(A, B, C) P2(A, B), C c
-#define P4(A, B, C, D) P3(A, B, C), D d
-#define N1 a
-#define N2 N1, b
-#define N3 N2, c
-#define N4 N3, d
-
-#define COUNT(...) COUNT_(__VA_ARGS__, 4, 3, 2, 1, 0)
-#define COUNT_(A, B, C, D, n, ...) n
-#define JOIN(a, b) JOIN_(a, b)
-#define JOIN_(a, b) a##b
-
-#define RETRIES(symbol, ...) \
-	RETRIES_(symbol, (JOIN(P, COUNT(__VA_ARGS__))(__VA_ARGS__)), (JOIN(N, COUNT(__VA_ARGS__))))
-#define RETRIES_(symbol, parameters, arguments)                                             \
-	CUresult on_##symbol parameters                                                     \
-	{                                                                                   \
-		return GM_GATED(symbol, GM_RETRY_UNGUARDED(symbol, real.symbol arguments)); \
-	}
-
-RETRIES(cuGraphUpload, CUgraphExec, CUstream)
-RETRIES(cuGraphUpload_ptsz, CUgraphExec, CUstream)
-RETRIES(cuLibraryGetGlobal, CUdeviceptr *, size_t *, CUlibrary, const char *)
-RETRIES(cuStreamCreate, CUstream *, unsigned)
-RETRIES(cuStreamCreateWithPriority, CUstream *, unsigned, int)

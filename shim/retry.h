@@ -57,6 +57,18 @@ bool gm_retry_own(CUresult result);
 		tried_;                                                                    \
 	})
 
+/* Outside of gm_shim_enter: a lack of memory of a call that is not retried is reported. */
+#define GM_REPORTED_AT(symbol, where, bytes, call)                                        \
+	({                                                                                \
+		CUresult tried_ = (call);                                                 \
+		if (GM_UNLIKELY(tried_ == CUDA_ERROR_OUT_OF_MEMORY) && gm_shim_enter()) { \
+			gm_lack(GM_HOOK_##symbol, where, bytes);                          \
+			gm_shim_leave();                                                  \
+		}                                                                         \
+		tried_;                                                                   \
+	})
+#define GM_REPORTED(symbol, call) GM_REPORTED_AT(symbol, GM_LACK_HERE, 0, call)
+
 /* A handler of a call that takes memory; `after` is evaluated on success. */
 #define GM_TAKES(symbol, where, bytes, parameters, arguments, after) \
 	GM_TAKES_BY(gm_retry, symbol, where, bytes, parameters, arguments, after)

@@ -14,6 +14,7 @@
 #include "shim/context/capture.h"
 #include "shim/context/peer.h"
 #include "shim/device.h"
+#include "shim/retry.h"
 
 /* Set in each BUFFER_ID of ours: the driver's own allocations have smaller ones. */
 #define OUR_BUFFERS ((unsigned long long)1 << 62)
@@ -232,5 +233,6 @@ static CUresult attribute_set(const void *value, CUpointer_attribute attribute, 
 
 CUresult on_cuPointerSetAttribute(const void *value, CUpointer_attribute attribute, CUdeviceptr ptr)
 {
-	return GM_GATED(cuPointerSetAttribute, attribute_set(value, attribute, ptr));
+	return GM_REPORTED(cuPointerSetAttribute,
+			   GM_GATED(cuPointerSetAttribute, attribute_set(value, attribute, ptr)));
 }

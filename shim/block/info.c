@@ -5,7 +5,7 @@
 #include "shim/block/question.h"
 #include "shim/call.h"
 #include "shim/device.h"
-#include "shim/limit.h"
+#include "shim/retry.h"
 #include "shim/used.h"
 
 static size_t memory_least(size_t a, uint64_t b)
@@ -151,8 +151,9 @@ static CUresult range_handle(void *handle, CUdeviceptr dptr, size_t size,
 CUresult on_cuMemGetHandleForAddressRange(void *handle, CUdeviceptr dptr, size_t size,
 					  CUmemRangeHandleType handleType, unsigned long long flags)
 {
-	return GM_GATED(cuMemGetHandleForAddressRange,
-			range_handle(handle, dptr, size, handleType, flags));
+	return GM_REPORTED(cuMemGetHandleForAddressRange,
+			   GM_GATED(cuMemGetHandleForAddressRange,
+				    range_handle(handle, dptr, size, handleType, flags)));
 }
 
 /* Memory of cuMemAlloc is no mapping, so no device has access to it by a mapping. The result is the

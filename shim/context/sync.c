@@ -2,27 +2,29 @@
 /*
  * Calls that only wait or query. They are the first to report a fault on the device, so their
  * results are read (gm_fence_suspect) and passed on. After a wait device heaps can be read. The
- * handlers need no guard: they call nothing of ours around the driver's call.
+ * handlers need no guard: they call nothing of ours around the driver's call, unless it lacked
+ * memory.
  */
 #include "context/fence.h"
 #include "shim/entry/hooks.h"
 #include "shim/kernel/inkernel_log.h"
+#include "shim/retry.h"
 
-#define HEARS(symbol, parameters, arguments)             \
-	CUresult on_##symbol parameters                  \
-	{                                                \
-		CUresult result = real.symbol arguments; \
-		gm_fence_suspect(result);                \
-		return result;                           \
+#define HEARS(symbol, parameters, arguments)                                  \
+	CUresult on_##symbol parameters                                       \
+	{                                                                     \
+		CUresult result = GM_REPORTED(symbol, real.symbol arguments); \
+		gm_fence_suspect(result);                                     \
+		return result;                                                \
 	}
-#define WAITED(symbol, parameters, arguments)            \
-	CUresult on_##symbol parameters                  \
-	{                                                \
-		CUresult result = real.symbol arguments; \
-		gm_fence_suspect(result);                \
-		if (gm_inkernel_has_news())              \
-			gm_inkernel_sample_now();        \
-		return result;                           \
+#define WAITED(symbol, parameters, arguments)                                 \
+	CUresult on_##symbol parameters                                       \
+	{                                                                     \
+		CUresult result = GM_REPORTED(symbol, real.symbol arguments); \
+		gm_fence_suspect(result);                                     \
+		if (gm_inkernel_has_news())                                   \
+			gm_inkernel_sample_now();                             \
+		return result;                                                \
 	}
 
 WAITED(cuCtxSynchronize, (void), ())

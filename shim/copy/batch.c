@@ -14,6 +14,7 @@
 #include "shim/copy/transfer.h"
 #include "shim/device.h"
 #include "shim/foreign/foreign.h"
+#include "shim/retry.h"
 
 #if CUDA_VERSION >= 12080
 
@@ -456,10 +457,10 @@ BOX_BATCH(cuMemcpy3DWithAttributesAsync_ptsz, true, 1, NULL, BOX_PARAMETERS_ONE,
 #else
 
 /* This toolkit does not declare the contents of a batch: the call is passed on. */
-#define PASSES(symbol, parameters, arguments)                   \
-	CUresult on_##symbol parameters                         \
-	{                                                       \
-		return GM_GATED(symbol, real.symbol arguments); \
+#define PASSES(symbol, parameters, arguments)                                        \
+	CUresult on_##symbol parameters                                              \
+	{                                                                            \
+		return GM_REPORTED(symbol, GM_GATED(symbol, real.symbol arguments)); \
 	}
 #define LINES_V1(symbol)                                                                        \
 	PASSES(symbol,                                                                          \

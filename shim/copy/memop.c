@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Calls with the address of a block that need only the door (residency/door.h). */
-#include "shim/call.h"
+#include "shim/retry.h"
 
-#define PASSES(symbol, parameters, arguments)                   \
-	CUresult on_##symbol parameters                         \
-	{                                                       \
-		return GM_GATED(symbol, real.symbol arguments); \
+#define PASSES(symbol, parameters, arguments)                                        \
+	CUresult on_##symbol parameters                                              \
+	{                                                                            \
+		return GM_REPORTED(symbol, GM_GATED(symbol, real.symbol arguments)); \
 	}
 #define BOTH(symbol, parameters, arguments)   \
 	PASSES(symbol, parameters, arguments) \

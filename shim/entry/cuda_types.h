@@ -15,7 +15,20 @@ typedef CUresult(CUDAAPI *PFN_cuGraphNodeSetParams_v12020)(CUgraphNode, CUgraphN
 typedef CUresult(CUDAAPI *PFN_cuGraphExecNodeSetParams_v12020)(CUgraphExec, CUgraphNode,
 							       CUgraphNodeParams *);
 #endif
+#if CUDA_VERSION < 12020
+typedef CUresult(CUDAAPI *PFN_cuMemPrefetchAsync_v12020)(CUdeviceptr, size_t, CUmemLocation,
+							 unsigned int, CUstream);
+typedef PFN_cuMemPrefetchAsync_v12020 PFN_cuMemPrefetchAsync_v12020_ptsz;
+typedef CUresult(CUDAAPI *PFN_cuMemAdvise_v12020)(CUdeviceptr, size_t, CUmem_advise, CUmemLocation);
+#endif
 #if CUDA_VERSION < 12010
+typedef struct CUmulticastObjectProp_st CUmulticastObjectProp;
+typedef CUresult(CUDAAPI *PFN_cuMulticastCreate_v12010)(CUmemGenericAllocationHandle *,
+							const CUmulticastObjectProp *);
+typedef CUresult(CUDAAPI *PFN_cuMulticastAddDevice_v12010)(CUmemGenericAllocationHandle, CUdevice);
+typedef CUresult(CUDAAPI *PFN_cuMulticastBindMem_v12010)(CUmemGenericAllocationHandle, size_t,
+							 CUmemGenericAllocationHandle, size_t,
+							 size_t, unsigned long long);
 typedef CUresult(CUDAAPI *PFN_cuMulticastBindAddr_v12010)(CUmemGenericAllocationHandle, size_t,
 							  CUdeviceptr, size_t, unsigned long long);
 #endif
@@ -30,11 +43,14 @@ typedef CUresult(CUDAAPI *PFN_cuGraphAddNode_v12030)(CUgraphNode *, CUgraph, con
 						     CUgraphNodeParams *);
 #endif
 #if CUDA_VERSION < 12050
+typedef CUresult(CUDAAPI *PFN_cuGreenCtxStreamCreate_v12050)(CUstream *, CUgreenCtx, unsigned int,
+							     int);
 typedef CUresult(CUDAAPI *PFN_cuCtxCreate_v12050)(CUcontext *, CUctxCreateParams *, unsigned int,
 						  CUdevice);
 #endif
 
 #if CUDA_VERSION < 12040
+typedef CUresult(CUDAAPI *PFN_cuFuncLoad_v12040)(CUfunction);
 typedef CUresult(CUDAAPI *PFN_cuLibraryEnumerateKernels_v12040)(CUkernel *, unsigned int,
 								CUlibrary);
 typedef CUresult(CUDAAPI *PFN_cuModuleEnumerateFunctions_v12040)(CUfunction *, unsigned int,
@@ -67,6 +83,9 @@ typedef PFN_cuMemcpyBatchAsync_v13000 PFN_cuMemcpyBatchAsync_v13000_ptsz;
 typedef PFN_cuMemcpy3DBatchAsync_v13000 PFN_cuMemcpy3DBatchAsync_v13000_ptsz;
 #endif
 #if CUDA_VERSION < 13010
+typedef CUresult(CUDAAPI *PFN_cuMulticastBindMem_v13010)(CUmemGenericAllocationHandle, CUdevice,
+							 size_t, CUmemGenericAllocationHandle,
+							 size_t, size_t, unsigned long long);
 typedef CUresult(CUDAAPI *PFN_cuMulticastBindAddr_v13010)(CUmemGenericAllocationHandle, CUdevice,
 							  size_t, CUdeviceptr, size_t,
 							  unsigned long long);

@@ -207,13 +207,17 @@ static bool range_is_pools(CUdeviceptr at, size_t size)
 	return gm_shim_pool_at(at) || (size && gm_shim_pool_at(at + size - 1));
 }
 
-#define OTHERS_ONLY(symbol, parameters, arguments, at, size)           \
+#define OTHERS_ONLY(symbol, parameters, arguments, at, size) \
+	OTHERS_BY(GM_PASS, symbol, parameters, arguments, at, size)
+#define OTHERS_BY(pass, symbol, parameters, arguments, at, size)       \
 	GM_HANDLER(symbol, parameters, arguments,                      \
 		   range_is_pools(at, size) ? CUDA_ERROR_INVALID_VALUE \
-					    : GM_PASS(real.symbol arguments))
+					    : pass(real.symbol arguments))
 OTHERS_ONLY(cuMemAddressFree, (CUdeviceptr at, size_t size), (at, size), at, size)
-OTHERS_ONLY(cuMemSetAccess, (CUdeviceptr at, size_t size, const CUmemAccessDesc *desc, size_t n),
-	    (at, size, desc, n), at, size)
+#define PASS_SET_ACCESS(call) GM_PASS_RETRY(cuMemSetAccess, GM_LACK_HERE, 0, call)
+OTHERS_BY(PASS_SET_ACCESS, cuMemSetAccess,
+	  (CUdeviceptr at, size_t size, const CUmemAccessDesc *desc, size_t n), (at, size, desc, n),
+	  at, size)
 OTHERS_ONLY(cuMemGetLocationInfo,
 	    (CUdeviceptr at, size_t size, size_t step, size_t sample, CUmemLocation *where),
 	    (at, size, step, sample, where), at, size)
@@ -235,7 +239,8 @@ static CUresult mapping_make(CUdeviceptr at, size_t size, size_t offset,
 {
 	if (range_is_pools(at, size)) /* the driver first looks at the offset */
 		return offset ? CUDA_ERROR_NOT_SUPPORTED : CUDA_ERROR_INVALID_VALUE;
-	CUresult result = GM_PASS(real.cuMemMap(at, size, offset, handle, flags));
+	CUresult result = GM_PASS_RETRY(cuMemMap, GM_LACK_HERE, size,
+					real.cuMemMap(at, size, offset, handle, flags));
 	if (result != CUDA_SUCCESS)
 		return result;
 	gm_lock_take(&lock);

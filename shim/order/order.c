@@ -14,6 +14,7 @@
 #include "knob/knob.h"
 #include "pool/hot.h"
 #include "shim/context/capture.h"
+#include "shim/retry.h"
 #include "shim/trim.h"
 
 /* Libraries that use device memory in no order of streams, or that launch work past our hooks:
@@ -158,7 +159,7 @@ const struct gm_order_ops *gm_submit_start(void)
 	}                                                                                          \
 	CUresult on_##symbol parameters                                                            \
 	{                                                                                          \
-		return GM_GATED(symbol, ordered_##symbol arguments);                               \
+		return GM_REPORTED(symbol, GM_GATED(symbol, ordered_##symbol arguments));          \
 	}
 #define WORDS(symbol, parameters, arguments)       \
 	WORD(symbol, PLAIN, parameters, arguments) \

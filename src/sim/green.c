@@ -78,6 +78,19 @@ CUresult sim_cuCtxFromGreenCtx(CUcontext *out, CUgreenCtx handle)
 	return result;
 }
 
+CUresult sim_cuGreenCtxStreamCreate(CUstream *out, CUgreenCtx handle, unsigned flags, int priority)
+{
+	struct green *green;
+	CUresult result = green_find(handle, &green);
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!out || flags != CU_STREAM_NON_BLOCKING)
+		return CUDA_ERROR_INVALID_VALUE;
+	struct sim_stream *s = sim_stream_make(green->derived, flags, priority);
+	*out = (CUstream)s;
+	return s ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+}
+
 CUresult sim_cuGreenCtxDestroy(CUgreenCtx handle)
 {
 	struct green *green;
@@ -117,6 +130,12 @@ CUresult sim_cuGreenCtxCreate(CUgreenCtx *out, CUdevResourceDesc desc, CUdevice 
 CUresult sim_cuCtxFromGreenCtx(CUcontext *out, CUgreenCtx handle)
 {
 	(void)out, (void)handle;
+	return CUDA_ERROR_NOT_SUPPORTED;
+}
+
+CUresult sim_cuGreenCtxStreamCreate(CUstream *out, CUgreenCtx handle, unsigned flags, int priority)
+{
+	(void)out, (void)handle, (void)flags, (void)priority;
 	return CUDA_ERROR_NOT_SUPPORTED;
 }
 

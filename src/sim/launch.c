@@ -140,6 +140,12 @@ static struct {
 	unsigned block[3];
 } shapes[16];
 
+/* All code of a module is loaded with it. */
+CUresult sim_cuFuncLoad(CUfunction function)
+{
+	return sim_kernel_of(function) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
+}
+
 CUresult sim_cuFuncSetBlockShape(CUfunction function, int x, int y, int z)
 {
 	const struct gm_sim_kernel *kernel = sim_kernel_of(function);

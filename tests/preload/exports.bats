@@ -92,6 +92,17 @@ unlisted() {
 	kept | awk '$2 ~ /^(hooked|none|host)$/ {print $3}' | LC_ALL=C sort | LC_ALL=C comm -12 - "$BATS_TEST_TMPDIR/takes" | refute grep .
 }
 
+# Questions of a stream, and attributes for NvSciSync, take no memory.
+@test "each call that cuda.h says may run out of memory is hooked, so that a lack is reported" {
+	awk '/^\/\*\*/ {lacks = 0} /::CUDA_ERROR_OUT_OF_MEMORY/ {lacks = 1}
+		lacks && match($0, /CUDAAPI +cu[A-Za-z0-9_]+/) {print substr($0, RSTART + 8, RLENGTH - 8); lacks = 0}' \
+		"$CUDA_HOME/include/cuda.h" | tr -d ' ' | LC_ALL=C sort -u >"$BATS_TEST_TMPDIR/lacking"
+	[ "$(wc -l <"$BATS_TEST_TMPDIR/lacking")" -gt 40 ]
+	grep -qx cuMemCreate "$BATS_TEST_TMPDIR/lacking"
+	symbols | sed -E 's/_pt[ds][sz]$//; s/_v[0-9]+$//' | LC_ALL=C sort -u | LC_ALL=C comm -13 - "$BATS_TEST_TMPDIR/lacking" |
+		refute grep -vxE 'cuStreamGet(Priority|Device|Flags)|cuDeviceGetNvSciSyncAttributes'
+}
+
 @test "each export of this toolkit's stub of the driver is hooked or listed as passed" {
 	stub=$CUDA_HOME/lib64/stubs/libcuda.so
 	[ -e "$stub" ] || skip "this toolkit has no stub of the driver"

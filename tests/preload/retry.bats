@@ -71,6 +71,7 @@ asked_of() {
 	case $1 in
 	cuMemHostAlloc | cuMemAllocHost_v2 | cuMemHostRegister_v2 | cuImportExternalMemory | *MappedBuffer) echo 1048576 ;;
 	cuMemAlloc* | cuMemCreate | cuArray* | cuMipmappedArrayCreate | cuGraphAddMemAllocNode) echo 314572800 ;;
+	cuMemMap) echo 2097152 ;;
 	*) echo 0 ;;
 	esac
 }
@@ -108,9 +109,30 @@ asked_of() {
 	local TOOL=$PWD/gpumemstat way
 	cd "$BATS_TEST_TMPDIR"
 	KNOBS=(GPUMEM_LOG=events GPUMEM_LOG_NAME=run.gml)
-	for way in fail:2 take:3; do # two are loaded before
+	for way in fail:3 take:4; do # three are loaded before
 		rm -f run.gml
 		preloaded "$PROGRAMS/retry" "${way%:*}" cuModuleLoadData >out 2>/dev/null
 		"$TOOL" --json run.gml | jq -e ".logs[0].counters.images == ${way#*:}"
 	done
+}
+
+@test "each other call that lacks memory is counted, and has a record with its call" {
+	local TOOL=$PWD/gpumemstat
+	cd "$BATS_TEST_TMPDIR"
+	export SIM_DEVICES=2
+	KNOBS=(GPUMEM_LOG=events GPUMEM_LOG_NAME=run.gml)
+	native "$PROGRAMS/lacks" >native
+	preloaded "$PROGRAMS/lacks" >preloaded 2>err
+	diff -u native preloaded
+	grep -v ': CUDA_ERROR_OUT_OF_MEMORY$' native | refute grep .
+	native "$PROGRAMS/lacks" list | sort >symbols
+	[ "$(wc -l <symbols)" -ge 23 ]
+	"$TOOL" export --format=csv run.gml | awk -F, '$2 == "out_of_memory" { gsub(/"/, "", $10); print $10 }' | sort | diff -u symbols -
+	[ "$("$TOOL" --json run.gml | jq '.logs[0].devices[0].counters.refused_calls')" -eq "$(wc -l <symbols)" ]
+	# The first, second, fourth and so on have a line; addresses are the host's.
+	grep -c '^gpumem: out of memory on device 0' err
+	[ "$(grep -c '^gpumem: out of memory on device 0' err)" -eq 5 ]
+	grep -q '^gpumem: out of memory of the host: cuMemAddressReserve asked 64.0 MiB$' err
+	run "$TOOL" check --max failed=0 run.gml
+	[ "$status" -eq 3 ]
 }

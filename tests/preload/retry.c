@@ -50,13 +50,19 @@ static void nothing(void **args)
 static struct gm_sim_kernel kernels[] = {{.name = "k", .run = nothing}};
 static const struct gm_sim_global globals[] = {{"g", 4096}};
 static struct gm_sim_image small = {.magic = GM_SIM_IMAGE, .count = 1, .kernels = kernels};
+static struct gm_sim_image filled = {.memory = 4096,
+				     .magic = GM_SIM_IMAGE,
+				     .count = 1,
+				     .kernels = kernels,
+				     .n_globals = 1,
+				     .globals = globals};
 static struct gm_sim_image large = {
 	.magic = GM_SIM_IMAGE, .count = 1, .kernels = kernels, .n_globals = 1, .globals = globals};
 
 static struct {
 	CUdevice device;
 	char path[64]; /* a file with the large image */
-	CUmodule module;
+	CUmodule module, globals;
 	CUfunction function;
 	CUlibrary library; /* loaded from the large image */
 	CUkernel kernel;
@@ -65,6 +71,9 @@ static struct {
 	CUmemoryPool pool;
 	CUexternalMemory external;
 	CUdevResourceDesc description;
+	CUgreenCtx green;
+	CUdeviceptr reserved; /* addresses; a mapping begins 2 MiB behind */
+	CUmemGenericAllocationHandle physical;
 	int shared; /* descriptor of physical memory */
 	void *pages;
 } on;
@@ -111,11 +120,11 @@ static const CUDA_EXTERNAL_MEMORY_HANDLE_DESC *import_desc(void)
 
 static void prepare(void)
 {
-	CUmemGenericAllocationHandle handle;
 	CUdevResource resource;
 	large.memory = wanted;
 	write_image();
 	MUST(cuModuleLoadData(&on.module, &small));
+	MUST(cuModuleLoadData(&on.globals, &filled));
 	MUST(cuModuleGetFunction(&on.function, on.module, "k"));
 	MUST(cuFuncSetBlockShape(on.function, 1, 1, 1));
 	MAY(cuLibraryLoadData(&on.library, &large, NULL, NULL, 0, NULL, NULL, 0));
@@ -126,8 +135,11 @@ static void prepare(void)
 	MUST(cuImportExternalMemory(&on.external, import_desc()));
 	MAY(cuDeviceGetDevResource(on.device, &resource, CU_DEV_RESOURCE_TYPE_SM));
 	MAY(cuDevResourceGenerateDesc(&on.description, &resource, 1));
-	MUST(cuMemCreate(&handle, 2 * MIB, &prop, 0));
-	MUST(cuMemExportToShareableHandle(&on.shared, handle,
+	MAY(cuGreenCtxCreate(&on.green, on.description, on.device, CU_GREEN_CTX_DEFAULT_STREAM));
+	MUST(cuMemCreate(&on.physical, 2 * MIB, &prop, 0));
+	MUST(cuMemAddressReserve(&on.reserved, 4 * MIB, 0, 0, 0));
+	MUST(cuMemMap(on.reserved + 2 * MIB, 2 * MIB, 0, on.physical, 0));
+	MUST(cuMemExportToShareableHandle(&on.shared, on.physical,
 					  CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0));
 	on.pages = mmap(NULL, 1 << 20, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 }
@@ -149,6 +161,9 @@ static const CUDA_ARRAY3D_DESCRIPTOR *solid(void)
 	d.Height = wanted / MIB / 2;
 	return &d;
 }
+
+static const CUmemAccessDesc reach = {.location = {.type = CU_MEM_LOCATION_TYPE_DEVICE},
+				      .flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
 
 static CUDA_MEM_ALLOC_NODE_PARAMS *alloc_node(void)
 {
@@ -228,8 +243,10 @@ static const CUDA_EXTERNAL_MEMORY_MIPMAPPED_ARRAY_DESC *mipmapped(void)
 	X(cuCtxCreate_v4, NEEDS, (OUT, NULL, 0, on.device))                                       \
 	X(cuCtxSetLimit, NEEDS, (CU_LIMIT_STACK_SIZE, 4096))                                      \
 	X(cuDevicePrimaryCtxRetain, NEEDS, (OUT, on.device))                                      \
+	X(cuEventCreate, NEEDS, (OUT, 0))                                                         \
 	X(cuExternalMemoryGetMappedBuffer, NEEDS, (OUT, on.external, buffer()))                   \
 	X(cuExternalMemoryGetMappedMipmappedArray, NEEDS, (OUT, on.external, mipmapped()))        \
+	X(cuFuncLoad, NEEDS, (on.function))                                                       \
 	X(cuGraphAddMemAllocNode, TAKES, (OUT, on.graph, NULL, 0, alloc_node()))                  \
 	X(cuGraphAddNode, TAKES, (OUT, on.graph, NULL, 0, any_node()))                            \
 	X(cuGraphAddNode_v2, TAKES, (OUT, on.graph, NULL, NULL, 0, any_node()))                   \
@@ -244,6 +261,7 @@ static const CUDA_EXTERNAL_MEMORY_MIPMAPPED_ARRAY_DESC *mipmapped(void)
 	X(cuGraphUpload, NEEDS, (on.exec, NULL))                                                  \
 	X(cuGraphUpload_ptsz, NEEDS, (on.exec, NULL))                                             \
 	X(cuGreenCtxCreate, NEEDS, (OUT, on.description, on.device, CU_GREEN_CTX_DEFAULT_STREAM)) \
+	X(cuGreenCtxStreamCreate, NEEDS, (OUT, on.green, CU_STREAM_NON_BLOCKING, 0))              \
 	X(cuImportExternalMemory, NEEDS, (OUT, import_desc()))                                    \
 	X(cuKernelGetFunction, TAKES, (OUT, on.kernel))                                           \
 	X(cuLaunch, STACK, (on.function))                                                         \
@@ -273,9 +291,12 @@ static const CUDA_EXTERNAL_MEMORY_MIPMAPPED_ARRAY_DESC *mipmapped(void)
 	X(cuMemHostRegister_v2, NEEDS, (on.pages, 1 << 20, 0))                                    \
 	X(cuMemImportFromShareableHandle, NEEDS,                                                  \
 	  (OUT, (void *)(uintptr_t)on.shared, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR))          \
+	X(cuMemMap, NEEDS, (on.reserved, 2 * MIB, 0, on.physical, 0))                             \
 	X(cuMemPoolCreate, NEEDS, (OUT, &pool_props))                                             \
+	X(cuMemSetAccess, NEEDS, (on.reserved + 2 * MIB, 2 * MIB, &reach, 1))                     \
 	X(cuMipmappedArrayCreate, TAKES, (OUT, solid(), 1))                                       \
 	X(cuModuleGetFunction, NEEDS, (OUT, on.module, "k"))                                      \
+	X(cuModuleGetGlobal_v2, NEEDS, (&out.both.address, &out.both.size, on.globals, "g"))      \
 	X(cuModuleLoad, TAKES, (OUT, on.path))                                                    \
 	X(cuModuleLoadData, TAKES, (OUT, &large))                                                 \
 	X(cuModuleLoadDataEx, TAKES, (OUT, &large, 0, NULL, NULL))                                \
