@@ -24,25 +24,22 @@ static bool retry_reclaim_own(void)
 	return given != before;
 }
 
-static bool retry(CUresult result, bool others)
+static unsigned retry_ordinal(int where)
 {
 	CUresult ignored;
+	const struct gm_context *context = gm_context_current(&gm_shim_driver, &ignored);
+	if (where >= 0 && (unsigned)where < gm_shim_n_devices)
+		return (unsigned)where;
+	return context ? context->ordinal : 0;
+}
+
+bool gm_retry(CUresult result, int where)
+{
 	if (GM_LIKELY(result != CUDA_ERROR_OUT_OF_MEMORY))
 		return false;
-	struct gm_context *context = gm_context_current(&gm_shim_driver, &ignored);
-	unsigned ordinal = context ? context->ordinal : 0;
-	if (!retry_reclaim_own() && !(others && gm_others_reclaim(ordinal)))
+	const unsigned ordinal = retry_ordinal(where);
+	if (!retry_reclaim_own() && (where == GM_LACK_HOST || !gm_others_reclaim(ordinal)))
 		return false;
 	gm_counter_add(ordinal, GM_C_retry_calls, 1);
 	return true;
-}
-
-bool gm_retry(CUresult result)
-{
-	return retry(result, true);
-}
-
-bool gm_retry_own(CUresult result)
-{
-	return retry(result, false);
 }

@@ -11,50 +11,49 @@
 #include "shim/limit.h"
 
 /*
- * True: a call that failed with `result` is worth a retry: it lacked device memory, and the pools
- * of this process had some to return to the driver, or, if they had none, those of other processes.
- * gm_retry_own asks no other process: for calls that may lack memory of the host. Inside of
- * gm_shim_enter; may wait for the GPU, and for other processes (shim/others.h).
+ * True: a call that failed with `result` is worth a retry: it lacked memory at `where` (an ordinal,
+ * or a GM_LACK_*), and the pools of this process had some to return to the driver, or, if they had
+ * none, those of other processes on that device, which are not asked for memory of the host. Inside
+ * of gm_shim_enter; may wait for the GPU, and for other processes (shim/others.h).
  */
-bool gm_retry(CUresult result);
-bool gm_retry_own(CUresult result);
+bool gm_retry(CUresult result, int where);
 
 #define GM_RETRIES 2 /* at most: for memory of this process, then for that of others */
 
-/* GM_PASS, with such retries. */
-#define GM_PASS_AGAIN(retry, call)                                                        \
-	({                                                                                \
-		CUresult tried_ = GM_PASS(call);                                          \
-		for (unsigned tries_ = 0; tries_ < GM_RETRIES && retry(tried_); tries_++) \
-			tried_ = GM_PASS(call);                                           \
-		tried_;                                                                   \
+/* GM_PASS, with such retries. `where` is evaluated only after a lack of memory. */
+#define GM_PASS_AGAIN(where, call)                                                           \
+	({                                                                                   \
+		CUresult tried_ = GM_PASS(call);                                             \
+		for (unsigned tries_ = 0; GM_UNLIKELY(tried_ == CUDA_ERROR_OUT_OF_MEMORY) && \
+					  tries_ < GM_RETRIES && gm_retry(tried_, where);    \
+		     tries_++)                                                               \
+			tried_ = GM_PASS(call);                                              \
+		tried_;                                                                      \
 	})
 
-/* The same; a lack of memory is reported (shim/lack.h). `where` and `bytes` are evaluated then
- * only. In the handler of `symbol`. */
-#define GM_PASS_RETRY_BY(retry, symbol, where, bytes, call)         \
+/* The same; a lack of memory is reported (shim/lack.h). `bytes` is evaluated then only. In the
+ * handler of `symbol`. */
+#define GM_PASS_RETRY(symbol, where, bytes, call)                   \
 	({                                                          \
-		CUresult last_ = GM_PASS_AGAIN(retry, call);        \
+		CUresult last_ = GM_PASS_AGAIN(where, call);        \
 		if (GM_UNLIKELY(last_ == CUDA_ERROR_OUT_OF_MEMORY)) \
 			gm_lack(GM_HOOK_##symbol, where, bytes);    \
 		last_;                                              \
 	})
-#define GM_PASS_RETRY(symbol, where, bytes, call) \
-	GM_PASS_RETRY_BY(gm_retry, symbol, where, bytes, call)
 
 /* The same outside of gm_shim_enter: the guard is put up only if the first try fails. */
-#define GM_RETRY_UNGUARDED(symbol, call)                                                   \
-	({                                                                                 \
-		CUresult tried_ = (call);                                                  \
-		if (GM_UNLIKELY(tried_ == CUDA_ERROR_OUT_OF_MEMORY) && gm_shim_enter()) {  \
-			for (unsigned tries_ = 0; tries_ < GM_RETRIES && gm_retry(tried_); \
-			     tries_++)                                                     \
-				tried_ = GM_PASS(call);                                    \
-			if (tried_ == CUDA_ERROR_OUT_OF_MEMORY)                            \
-				gm_lack(GM_HOOK_##symbol, GM_LACK_HERE, 0);                \
-			gm_shim_leave();                                                   \
-		}                                                                          \
-		tried_;                                                                    \
+#define GM_RETRY_UNGUARDED(symbol, call)                                                      \
+	({                                                                                    \
+		CUresult tried_ = (call);                                                     \
+		if (GM_UNLIKELY(tried_ == CUDA_ERROR_OUT_OF_MEMORY) && gm_shim_enter()) {     \
+			for (unsigned tries_ = 0;                                             \
+			     tries_ < GM_RETRIES && gm_retry(tried_, GM_LACK_HERE); tries_++) \
+				tried_ = GM_PASS(call);                                       \
+			if (tried_ == CUDA_ERROR_OUT_OF_MEMORY)                               \
+				gm_lack(GM_HOOK_##symbol, GM_LACK_HERE, 0);                   \
+			gm_shim_leave();                                                      \
+		}                                                                             \
+		tried_;                                                                       \
 	})
 
 /* Outside of gm_shim_enter: a lack of memory of a call that is not retried is reported. */
@@ -70,15 +69,13 @@ bool gm_retry_own(CUresult result);
 #define GM_REPORTED(symbol, call) GM_REPORTED_AT(symbol, GM_LACK_HERE, 0, call)
 
 /* A handler of a call that takes memory; `after` is evaluated on success. */
-#define GM_TAKES(symbol, where, bytes, parameters, arguments, after) \
-	GM_TAKES_BY(gm_retry, symbol, where, bytes, parameters, arguments, after)
-#define GM_TAKES_BY(retry, symbol, where, bytes, parameters, arguments, after)             \
-	GM_HANDLER(symbol, parameters, arguments, ({                                       \
-			   CUresult taken_ = GM_PASS_RETRY_BY(retry, symbol, where, bytes, \
-							      real.symbol arguments);      \
-			   if (taken_ == CUDA_SUCCESS)                                     \
-				   after;                                                  \
-			   taken_;                                                         \
+#define GM_TAKES(symbol, where, bytes, parameters, arguments, after)                           \
+	GM_HANDLER(symbol, parameters, arguments, ({                                           \
+			   CUresult taken_ =                                                   \
+				   GM_PASS_RETRY(symbol, where, bytes, real.symbol arguments); \
+			   if (taken_ == CUDA_SUCCESS)                                         \
+				   after;                                                      \
+			   taken_;                                                             \
 		   }))
 
 /* The same within GPUMEM_LIMIT (limit.h). `begin`: gm_limit_begin of the call, evaluated only with

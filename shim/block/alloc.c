@@ -37,7 +37,7 @@ struct request {
 static CUresult request_pass(const struct request *q)
 {
 	if (q->native) /* it must not fail because of the pool's idle memory */
-		return GM_PASS_AGAIN(gm_retry, real.cuMemAlloc_v2(q->out, q->size));
+		return GM_PASS_AGAIN(GM_LACK_HERE, real.cuMemAlloc_v2(q->out, q->size));
 	if (q->pitch)
 		return GM_PASS(
 			real.cuMemAllocPitch_v2(q->out, q->pitch, q->width, q->height, q->element));
@@ -131,6 +131,22 @@ static CUresult request_from_driver(struct request *q)
 	const struct gm_block b = {.base = f.key, .size = size, .held = size, .id = f.id};
 	gm_foreign_add(&f);
 	request_served(q, &b, GM_RECORD_DRIVER);
+	return result;
+}
+
+/* The device has no pool, and GPUMEM_LIMIT holds nevertheless. A call that the driver will refuse
+ * is not limited. `q->size`: 0 if it is not known. */
+static CUresult request_without_pool(struct request *q)
+{
+	if (!gm_limit_is_set() || !q->context || !q->out || !q->size ||
+	    gm_fence_may_allocate(&gm_shim_driver, q->context) != CUDA_SUCCESS)
+		return request_from_driver(q);
+	if (!gm_limit_begin((int)q->context->ordinal, q->size)) {
+		*q->out = 0;
+		return request_refused(q, CUDA_ERROR_OUT_OF_MEMORY);
+	}
+	const CUresult result = request_from_driver(q);
+	gm_limit_end();
 	return result;
 }
 
@@ -237,7 +253,7 @@ static CUresult alloc_bytes(CUdeviceptr *out, size_t size, struct gm_stack_from 
 		.context = gm_context_current(&gm_shim_driver, &ignored),
 	};
 	struct gm_pool *pool = q.context && out && size ? gm_shim_pool(q.context->ordinal) : NULL;
-	return pool ? request_from_pool(&q, pool) : request_from_driver(&q);
+	return pool ? request_from_pool(&q, pool) : request_without_pool(&q);
 }
 
 /* A call that the driver will refuse needs no memory, and wakes no process. */
@@ -278,14 +294,14 @@ static bool error_comes_before(CUresult result)
 static CUresult request_rows(struct request *q)
 {
 	size_t pitch, *out = q->pitch;
-	struct gm_pool *pool = request_pitch(q, &pitch) ? gm_shim_pool(q->context->ordinal) : NULL;
-	if (!pool)
+	if (!request_pitch(q, &pitch))
 		return request_from_driver(q);
+	struct gm_pool *pool = gm_shim_pool(q->context->ordinal);
 	if (__builtin_mul_overflow(pitch, q->height, &q->size)) {
 		q->size = SIZE_MAX;
 		return request_from_driver(q);
 	}
-	CUresult result = request_from_pool(q, pool);
+	CUresult result = pool ? request_from_pool(q, pool) : request_without_pool(q);
 	*out = error_comes_before(result) ? 0 : pitch;
 	return result;
 }

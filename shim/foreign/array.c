@@ -93,11 +93,23 @@ static void flat_given(const void *handle, const CUDA_ARRAY_DESCRIPTOR *d)
 	array_given(GM_SPACE_ARRAY, handle, &solid, 1);
 }
 
+/* Captures forbid arrays, as they forbid cuMemAlloc. */
+static bool capture_refuses(void)
+{
+	CUresult ignored;
+	struct gm_context *context = gm_context_current(&gm_shim_driver, &ignored);
+	return !context || gm_fence_may_allocate(&gm_shim_driver, context) != CUDA_SUCCESS;
+}
+
 /* A call that the driver will refuse is not limited. */
-#define TAKES(symbol, bytes, parameters, arguments, after)                                        \
-	GM_TAKES_WITHIN(symbol, GM_LACK_HERE, bytes,                                              \
-			!out || !d || gm_limit_begin(GM_LACK_HERE, bytes), parameters, arguments, \
-			after)
+static bool array_begin(const void *out, const void *d, size_t bytes)
+{
+	return !out || !d || capture_refuses() || gm_limit_begin(GM_LACK_HERE, bytes);
+}
+
+#define TAKES(symbol, bytes, parameters, arguments, after)                                   \
+	GM_TAKES_WITHIN(symbol, GM_LACK_HERE, bytes, array_begin(out, d, bytes), parameters, \
+			arguments, after)
 TAKES(cuArrayCreate_v2, flat_bytes(d), (CUarray * out, const CUDA_ARRAY_DESCRIPTOR *d), (out, d),
       flat_given(*out, d))
 TAKES(cuArray3DCreate_v2, array_bytes(d, 1), (CUarray * out, const CUDA_ARRAY3D_DESCRIPTOR *d),

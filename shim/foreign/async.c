@@ -277,7 +277,8 @@ static bool async_begin(CUdeviceptr *out, int where, CUmemoryPool pool, size_t s
 			CUstream stream)
 {
 	uint64_t group;
-	if (!out || !size || stream_where(stream) == GM_LACK_HOST)
+	if (!out || !size || stream_where(stream) == GM_LACK_HOST ||
+	    gm_graph_capture_refuses(stream))
 		return true;
 	const uint64_t bytes = gm_graph_captured(stream, &group) ? 0 : size;
 	const bool allowed = gm_limit_begin_async(where, pool, bytes);

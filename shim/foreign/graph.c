@@ -69,6 +69,16 @@ bool gm_graph_captured(CUstream stream, uint64_t *group)
 	return true;
 }
 
+bool gm_graph_capture_refuses(CUstream stream)
+{
+	CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+	if (!gm_capture_any() || !gm_shim_driver.cuStreamGetCaptureInfo_v2)
+		return false;
+	return gm_shim_driver.cuStreamGetCaptureInfo_v2(stream, &status, NULL, NULL, NULL, NULL) !=
+		       CUDA_SUCCESS ||
+	       status == CU_STREAM_CAPTURE_STATUS_INVALIDATED;
+}
+
 static void graph_instantiated(CUgraph graph, CUgraphExec exec)
 {
 	if (!atomic_load_explicit(&n_holders, memory_order_relaxed))

@@ -12,6 +12,10 @@
  * capture is open. */
 bool gm_graph_captured(CUstream stream, uint64_t *group);
 
+/* Will the driver refuse work for `stream` because of a capture: an invalid one, or one of another
+ * stream that this one may not wait for? */
+bool gm_graph_capture_refuses(CUstream stream);
+
 /* Bytes that the driver reserves on a device for memory of graphs, as it says. */
 uint64_t gm_graph_reserved(unsigned ordinal);
 /* What no graph uses now returns to the driver. */

@@ -19,11 +19,10 @@ static void host_given(enum gm_foreign_kind kind, enum gm_foreign_space space, u
 
 GM_TAKES(cuMemAllocManaged, GM_LACK_HERE, size, (CUdeviceptr * out, size_t size, unsigned flags),
 	 (out, size, flags), host_given(GM_FOREIGN_MANAGED, GM_SPACE_DEVICE, *out, size))
-GM_TAKES_BY(gm_retry_own, cuMemAllocHost_v2, GM_LACK_HOST, size, (void **out, size_t size),
-	    (out, size), host_given(GM_FOREIGN_HOST, GM_SPACE_HOST, (uint64_t)*out, size))
-GM_TAKES_BY(gm_retry_own, cuMemHostAlloc, GM_LACK_HOST, size,
-	    (void **out, size_t size, unsigned flags), (out, size, flags),
-	    host_given(GM_FOREIGN_HOST, GM_SPACE_HOST, (uint64_t)*out, size))
+GM_TAKES(cuMemAllocHost_v2, GM_LACK_HOST, size, (void **out, size_t size), (out, size),
+	 host_given(GM_FOREIGN_HOST, GM_SPACE_HOST, (uint64_t)*out, size))
+GM_TAKES(cuMemHostAlloc, GM_LACK_HOST, size, (void **out, size_t size, unsigned flags),
+	 (out, size, flags), host_given(GM_FOREIGN_HOST, GM_SPACE_HOST, (uint64_t)*out, size))
 
 /* Natively a freed block is no memory; here its addresses may still be mapped. */
 static CUresult host_register(void *at, size_t size, unsigned flags)
@@ -31,8 +30,8 @@ static CUresult host_register(void *at, size_t size, unsigned flags)
 	struct gm_block b;
 	if (gm_shim_find((CUdeviceptr)at, &b) && !b.live)
 		return CUDA_ERROR_INVALID_VALUE;
-	CUresult result = GM_PASS_RETRY_BY(gm_retry_own, cuMemHostRegister_v2, GM_LACK_HOST, size,
-					   real.cuMemHostRegister_v2(at, size, flags));
+	CUresult result = GM_PASS_RETRY(cuMemHostRegister_v2, GM_LACK_HOST, size,
+					real.cuMemHostRegister_v2(at, size, flags));
 	if (result == CUDA_SUCCESS)
 		host_given(GM_FOREIGN_REGISTERED, GM_SPACE_REGISTER, (uint64_t)at, size);
 	return result;

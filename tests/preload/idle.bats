@@ -12,10 +12,10 @@ teardown() {
 	[ -z "$SLEEPER" ] || kill -9 "$SLEEPER" 2>/dev/null || true
 }
 
-# sleeper RUN: a process uses 80% of the device, frees it, and sleeps. `wake` ends it.
+# sleeper RUN [DEVICE]: a process uses 80% of the device, frees it, and sleeps. `wake` ends it.
 sleeper() {
 	mkfifo "$BATS_TEST_TMPDIR/in" "$BATS_TEST_TMPDIR/out"
-	"$1" "$PROGRAMS/idle" leave <"$BATS_TEST_TMPDIR/in" >"$BATS_TEST_TMPDIR/out" 3>&- &
+	"$1" "$PROGRAMS/idle" leave ${2:-0} <"$BATS_TEST_TMPDIR/in" >"$BATS_TEST_TMPDIR/out" 3>&- &
 	local job=$! line
 	exec 7>"$BATS_TEST_TMPDIR/in" 8<"$BATS_TEST_TMPDIR/out"
 	read -r line SLEEPER <&8
@@ -80,6 +80,18 @@ taker() {
 	[ "${lines[0]}" = '80%: CUDA_SUCCESS' ]
 	taker preloaded 600000
 	[ "${lines[0]}" = '80%: CUDA_SUCCESS' ]
+	wake
+}
+
+@test "a call for memory of a device that is not current asks other processes for that device's idle memory" {
+	export SIM_DEVICES=2 TEST_CLOCK_SLOWER=60
+	KNOBS=(GPUMEM_TRIM_AFTER=1h)
+	sleeper preloaded 1
+	until grep -q "@gpumem1/$(id -u)/.*/$SLEEPER-" /proc/net/unix; do sleep 0.01; done
+	run native "$PROGRAMS/idle" create 1 7>&-
+	[ "${lines[0]}" = 'cuMemCreate(&handle, percent(80) / (2 * MIB) * (2 * MIB), &prop, 0): CUDA_ERROR_OUT_OF_MEMORY' ]
+	run preloaded "$PROGRAMS/idle" create 1 7>&-
+	[ "${lines[0]}" = 'cuMemCreate(&handle, percent(80) / (2 * MIB) * (2 * MIB), &prop, 0): CUDA_SUCCESS' ]
 	wake
 }
 

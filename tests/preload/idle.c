@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Idle memory and other processes. `idle leave` allocates 80% of the device, frees it, prints its
- * pid, and sleeps until its standard input ends. `idle take TRIES` tries to allocate 80% up to
- * TRIES times. `idle thread` prints the threads of the process. `idle ends` waits three times until
- * the thread has ended after its work. `idle needs` allocates a pool's idle memory through other
- * entries in the same process. `idle managed BYTES` allocates managed memory beside idle memory.
+ * Idle memory and other processes. `idle leave [DEVICE]` allocates 80% of the device, frees it,
+ * prints its pid, and sleeps until its standard input ends. `idle create DEVICE` makes physical
+ * memory of 80% of a device while device 0 is current. `idle take TRIES` tries to allocate 80% up
+ * to TRIES times. `idle thread` prints the threads of the process. `idle ends` waits three times
+ * until the thread has ended after its work. `idle needs` allocates a pool's idle memory through
+ * other entries in the same process. `idle managed BYTES` allocates managed memory beside idle
+ * memory.
  */
 #include <dirent.h>
 #include <sched.h>
@@ -55,6 +57,15 @@ static void take(unsigned tries)
 	say("80%", result);
 	if (result == CUDA_SUCCESS)
 		SAY(cuMemFree_v2(p));
+}
+
+static void create(int device)
+{
+	const CUmemAllocationProp prop = {
+		.type = CU_MEM_ALLOCATION_TYPE_PINNED,
+		.location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = device}};
+	CUmemGenericAllocationHandle handle;
+	SAY(cuMemCreate(&handle, percent(80) / (2 * MIB) * (2 * MIB), &prop, 0));
 }
 
 static void managed(size_t size)
@@ -203,14 +214,18 @@ int main(int argc, char **argv)
 	if (strcmp(what, "ends") == 0)
 		return ends(), 0;
 	MUST(cuInit(0));
-	use_device(0);
+	use_device(strcmp(what, "leave") == 0 && argc > 2 ? atoi(argv[2]) : 0);
 	if (strcmp(what, "leave") == 0)
 		return leave(), 0;
+	if (strcmp(what, "create") == 0 && argc > 2)
+		return create(atoi(argv[2])), 0;
 	if (strcmp(what, "needs") == 0)
 		return needs(), 0;
 	if (strcmp(what, "take") == 0 && argc > 2)
 		return take((unsigned)atoi(argv[2])), 0;
 	if (strcmp(what, "managed") == 0 && argc > 2)
 		return managed((size_t)atol(argv[2])), 0;
-	return puts("usage: idle leave | take TRIES | thread | ends | needs | managed BYTES"), 2;
+	return puts("usage: idle leave [DEVICE] | create DEVICE | take TRIES | thread | ends | "
+		    "needs | managed BYTES"),
+	       2;
 }

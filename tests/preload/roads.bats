@@ -154,6 +154,21 @@ roads() {
 	[ "$(paste -sd, out)" = 'cuMemAlloc: CUDA_ERROR_OUT_OF_MEMORY,cuMemAlloc: CUDA_SUCCESS' ]
 }
 
+@test "a device without virtual memory management has the limit, too" {
+	export SIM_ATTRIBUTE=102:0
+	KNOBS=(GPUMEM_LIMIT=64M GPUMEM_LOG=events GPUMEM_LOG_NAME=run.gml)
+	roads alloc
+	[ "$(sed -n 8p out)" = '6 pieces, then CUDA_ERROR_OUT_OF_MEMORY' ]
+	grep -q '^gpumem: out of memory on device 0: cuMemAlloc_v2 asked 10.0 MiB, limit 64.0 MiB,' err
+	[ "$("$TOOL" --json run.gml | jq '.logs[0].devices[0].counters.allocate_failed')" -eq 1 ]
+	roads rows
+	cat out
+	[ "$(paste -sd, out)" = 'cuMemAllocPitch: CUDA_ERROR_OUT_OF_MEMORY pitch 1048576,cuMemAllocPitch: CUDA_SUCCESS pitch 1048576' ]
+	rm run.gml
+	roads invalid
+	native "$PROGRAMS/roads" invalid | diff -u - out
+}
+
 @test "beyond the limit, an invalid call gets the driver's answer" {
 	KNOBS=(GPUMEM_LIMIT=64M GPUMEM_LOG=off)
 	same roads invalid

@@ -286,6 +286,20 @@ static int after_graph_run(void)
 	return 0;
 }
 
+static int rows_run(void)
+{
+	const size_t rows[] = {100, 20};
+	CUdeviceptr p;
+	MUST(cuInit(0));
+	use_device(0);
+	for (unsigned i = 0; i < 2; i++) {
+		size_t pitch = 0;
+		CUresult result = cuMemAllocPitch(&p, &pitch, MIB, rows[i], 4);
+		printf("cuMemAllocPitch: %s pitch %zu\n", result_name(result), pitch);
+	}
+	return 0;
+}
+
 static int invalid_run(void)
 {
 	const size_t much = 128 * MIB;
@@ -297,6 +311,9 @@ static int invalid_run(void)
 					     .Format = CU_AD_FORMAT_UNSIGNED_INT8,
 					     .NumChannels = 1};
 	CUarray array;
+	CUstream stream;
+	CUgraph none;
+	size_t pitch;
 	nowhere.location.id = -1;
 	MUST(cuInit(0));
 	use_device(0);
@@ -310,14 +327,22 @@ static int invalid_run(void)
 	SAY(cuMemAllocAsync(NULL, much, NULL));
 	SAY(cuMemAllocAsync(&p, 0, NULL));
 	SAY(cuMemAllocFromPoolAsync(&p, much, NULL, NULL));
+	SAY(cuMemAllocPitch(&p, &pitch, MIB, much / MIB, 3));
+	MUST(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+	MUST(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
+	SAY(cuArrayCreate(&array, &large));
+	SAY(cuMemAllocAsync(&p, much, stream));
+	SAY(cuStreamEndCapture(stream, &none));
 	return 0;
 }
 
 static const struct {
 	const char *name;
 	int (*run)(void);
-} others[] = {
-	{"elsewhere", elsewhere_run}, {"after_graph", after_graph_run}, {"invalid", invalid_run}};
+} others[] = {{"elsewhere", elsewhere_run},
+	      {"after_graph", after_graph_run},
+	      {"invalid", invalid_run},
+	      {"rows", rows_run}};
 
 int main(int argc, char **argv)
 {
