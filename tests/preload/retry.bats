@@ -106,6 +106,7 @@ asked_of() {
 }
 
 @test "an image that the driver refuses does not count as loaded" {
+	needs_driver 12.0
 	local TOOL=$PWD/gpumemstat way
 	cd "$BATS_TEST_TMPDIR"
 	KNOBS=(GPUMEM_LOG=events GPUMEM_LOG_NAME=run.gml)
