@@ -54,7 +54,7 @@ static void sample_take(struct lack *lack, const struct gm_context *current)
 	s->graphs = gm_graph_reserved(d);
 	s->managed = gm_counter_get(d, GM_C_foreign_managed);
 	s->known = GM_SAMPLE_OWNERS;
-	if (current && current->ordinal == d && gm_used_query(current, &s->device_free))
+	if (gm_used_query_device(d, current, &s->device_free))
 		s->known |= GM_SAMPLE_FREE;
 }
 

@@ -33,6 +33,30 @@ bool gm_used_query(const struct gm_context *context, uint64_t *out)
 	return true;
 }
 
+static bool used_query_in(struct gm_context *context, uint64_t *out)
+{
+	CUcontext popped;
+	bool known = false;
+	if (!gm_context_enter(context))
+		return false;
+	if (gm_shim_driver.cuCtxPushCurrent_v2(context->handle) == CUDA_SUCCESS) {
+		known = gm_used_query(context, out);
+		gm_shim_driver.cuCtxPopCurrent_v2(&popped);
+	}
+	gm_context_leave(context);
+	return known;
+}
+
+bool gm_used_query_device(unsigned ordinal, const struct gm_context *current, uint64_t *out)
+{
+	if (current && current->ordinal == ordinal)
+		return gm_used_query(current, out);
+	for (struct gm_context *c = gm_context_newest(); c; c = c->next)
+		if (c->ordinal == ordinal && used_query_in(c, out))
+			return true;
+	return false;
+}
+
 /* Of several threads one gets true. */
 static bool used_is_due(_Atomic uint64_t *when, uint64_t now, uint64_t pause)
 {

@@ -149,7 +149,7 @@ roads() {
 		device 0: 64 of 64
 		device 1: 4 of 64
 	END
-	grep -q '^gpumem: out of memory on device 1: cuMemAllocAsync asked ' err
+	grep -q '^gpumem: out of memory on device 1: cuMemAllocAsync asked 10.0 MiB, limit 64.0 MiB, free 196 MiB of 256 MiB; .*; of others 0 B$' err
 	roads after_graph
 	[ "$(paste -sd, out)" = 'cuMemAlloc: CUDA_ERROR_OUT_OF_MEMORY,cuMemAlloc: CUDA_SUCCESS' ]
 }
