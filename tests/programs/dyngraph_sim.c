@@ -17,13 +17,18 @@ struct launch {
 	uint32_t worker;
 	enum graph_kernel kernel;
 	uint32_t items;
-	bool races;
+	bool adapts, races;
 };
 
 static void items_run(void *arg, uint32_t thread)
 {
 	const struct launch *l = arg;
 	struct graph_team team = {l->worker, thread % l->worker};
+	if (l->adapts) {
+		if (thread < l->items)
+			lane_run(l->work, l->layout, l->kernel, thread);
+		return;
+	}
 	if (l->races && thread / l->worker < l->items) {
 		uint32_t *length =
 			vertex_at(l->work, l->layout, l->work->edge[thread / l->worker].from,
@@ -63,7 +68,9 @@ cudaError_t graph_launch(struct graph_work *work, enum graph_layout layout, uint
 {
 	const char *how = getenv("DYNGRAPH_SIM_WRONG");
 	bool races = how && strcmp(how, "race") == 0 && kernel == GRAPH_INSERT_EDGE;
-	struct launch l = {work, layout, is_single(kernel) ? 1 : worker, kernel, items, races};
+	bool adapts = worker == GRAPH_ADAPTS;
+	uint32_t lanes = adapts || is_single(kernel) ? 1 : worker;
+	struct launch l = {work, layout, lanes, kernel, items, adapts, races};
 	struct gm_simt shape = {(items * l.worker + 31) / 32, 8, 1, GM_SIMT_FAIR};
 	wrong_make(&l);
 	return gm_simt_launch(&shape, items_run, &l) ? cudaSuccess : cudaErrorUnknown;
