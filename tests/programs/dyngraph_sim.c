@@ -5,7 +5,9 @@
  * of vertex 0 has another target, or (=lost) a free page is forgotten, or (=order) two edges of
  * vertex 0 change places, or (=name) vertex 0 has no name any more, or (=free) a free vertex is
  * forgotten, or (=race) a lane that inserts an edge writes to the vertex without its lock.
+ * DYNGRAPH_SIM_WORKERS: a file, which gets a line for each launch with GRAPH_ADAPTS.
  */
+#include <stdio.h>
 #include <string.h>
 
 #include "programs/common/page_heap.h"
@@ -63,6 +65,17 @@ static void wrong_make(const struct launch *l)
 		s.edge[0] = s.edge[0] == 1 ? 2 : 1;
 }
 
+static void workers_tell(const struct graph_work *w)
+{
+	const char *path = getenv("DYNGRAPH_SIM_WORKERS");
+	FILE *file = path ? fopen(path, "a") : NULL;
+	uint32_t warps = graph_warps(w->longs, w->shorts);
+	if (!file)
+		return;
+	fprintf(file, "warps=%u lanes=%u\n", warps, w->longs + w->shorts - warps);
+	fclose(file);
+}
+
 cudaError_t graph_launch(struct graph_work *work, enum graph_layout layout, uint32_t worker,
 			 enum graph_kernel kernel, uint32_t items)
 {
@@ -73,6 +86,8 @@ cudaError_t graph_launch(struct graph_work *work, enum graph_layout layout, uint
 	struct launch l = {work, layout, lanes, kernel, items, adapts, races};
 	struct gm_simt shape = {(items * l.worker + 31) / 32, 8, 1, GM_SIMT_FAIR};
 	wrong_make(&l);
+	if (adapts)
+		workers_tell(work);
 	return gm_simt_launch(&shape, items_run, &l) ? cudaSuccess : cudaErrorUnknown;
 }
 
