@@ -75,6 +75,13 @@ static void help_print(const struct pr_option *row, unsigned rows)
 	exit(fflush(stdout) ? 1 : 0);
 }
 
+static void all_set(const struct pr_option *row)
+{
+	struct pr_list *list = row->out;
+	for (list->count = 0; list->count < row->most; list->count++)
+		list->value[list->count] = list->count;
+}
+
 static void option_set(const struct pr_option *row, char *text)
 {
 	unsigned names = (unsigned)row->most;
@@ -90,7 +97,10 @@ static void option_set(const struct pr_option *row, char *text)
 		*(uint64_t *)row->out = pr_name(row->name, text, row->names, names);
 		break;
 	case PR_NAMES:
-		pr_names(row->name, text, row->names, names, row->out);
+		if (row->standard && strcmp(row->standard, "all") == 0 && strcmp(text, "all") == 0)
+			all_set(row);
+		else
+			pr_names(row->name, text, row->names, names, row->out);
 		break;
 	case PR_TEXT:
 		*(const char **)row->out = text;
@@ -105,12 +115,6 @@ static void standard_set(const struct pr_option *row)
 {
 	static char text[ROWS_MOST][128]; /* a list is cut up where it is read */
 	static unsigned used;
-	struct pr_list *list = row->out;
-	if (row->kind == PR_NAMES && strcmp(row->standard, "all") == 0) {
-		for (list->count = 0; list->count < row->most; list->count++)
-			list->value[list->count] = list->count;
-		return;
-	}
 	bool words = strchr(row->standard, ' ') || !isdigit((unsigned char)*row->standard);
 	if (row->kind == PR_NUMBER && words)
 		return;

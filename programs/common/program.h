@@ -16,8 +16,8 @@ struct pr_option {
 	 * of such, a const char *, a bool. */
 	enum { PR_NUMBER, PR_NUMBERS, PR_NAME, PR_NAMES, PR_TEXT, PR_FLAG } kind;
 	const char *value; /* its word in --help */
-	/* What it is where it is not given. --help shows it; what is no value, nor "all" names, is
-	 * 0 until `check` sets it. */
+	/* What it is where it is not given. --help shows it; "all" names can be given, too; what
+	 * is no value is 0 until `check` sets it. */
 	const char *standard;
 	void *out;
 	uint64_t least, most; /* numbers */

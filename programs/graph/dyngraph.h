@@ -41,6 +41,15 @@ struct graph_part {
 	uint32_t first; /* of its edges, or of aim slots, in the vertex */
 };
 
+/* A worker that is as large as its run wants it to be. */
+#define GRAPH_ADAPTS 0
+#define GRAPH_LONG_RUN 16	 /* edges of a run that is long, ... */
+#define GRAPH_LONG_ADJACENCY 128 /* or its vertex has so many: a lane would be the last to end */
+/* Fewer runs do not fill the device, even by a warp each. */
+#ifndef GRAPH_FEW_RUNS
+#define GRAPH_FEW_RUNS 4096
+#endif
+
 #define GRAPH_NONE 0xffffffffu /* no vertex, no page */
 
 /* Sorted as one number: by `from`, then by `to`. */
@@ -110,7 +119,8 @@ struct graph_work {
 	/* a batch, and its runs */
 	struct graph_edge *edge;
 	struct graph_run *run;
-	uint32_t edges, runs;
+	uint32_t edges;
+	uint32_t longs, shorts; /* runs: long ones from the front of `run`, others from its end */
 	struct graph_piece *piece;
 	uint32_t pieces, piece_most; /* there may be more than have room, which are not listed */
 	uint32_t *displaced; /* as many as `edge` has: ends of edges, while a run is merged */
@@ -165,6 +175,12 @@ enum graph_kernel {
 	GRAPH_KERNELS
 };
 
+/* Runs that have a warp, the first ones. */
+PR_BOTH uint32_t graph_warps(uint32_t longs, uint32_t shorts)
+{
+	return longs + shorts < GRAPH_FEW_RUNS ? longs + shorts : longs;
+}
+
 /* Of GRAPH_DROP. */
 PR_BOTH uint32_t graph_droppers(uint32_t piece_most)
 {
@@ -173,7 +189,8 @@ PR_BOTH uint32_t graph_droppers(uint32_t piece_most)
 
 /* --- graph_kernels.cu: each enqueues on the default stream --- */
 
-/* `worker`: 1, a lane an item, or 32, a warp. */
+/* `worker`: 1, a lane an item, or 32, a warp; GRAPH_ADAPTS: as many lanes as items, for all runs,
+ * 32 for each of graph_warps and one for each of the others. */
 cudaError_t graph_launch(struct graph_work *work, enum graph_layout layout, uint32_t worker,
 			 enum graph_kernel kernel, uint32_t items);
 /* Sums of those in front, of `count` numbers below 2^32 in total. `scratch`: graph_scratch bytes.
@@ -264,7 +281,7 @@ struct graph_session;
 struct graph_plan {
 	enum graph_way way;
 	uint32_t worker; /* 1 or 32 */
-	bool adapts;	 /* a batch with long runs has warps */
+	bool adapts;	 /* a sorted batch has GRAPH_ADAPTS */
 	uint32_t batch;	 /* most edges of an update */
 	uint32_t names;	 /* most vertices of one; 0: vertices stay */
 	uint32_t more;	 /* vertices that there is room for, besides those of the build */

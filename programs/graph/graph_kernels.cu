@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The kernels of dyngraph: a lane or a warp an item; sorts and sums are CUB's. */
+/* The kernels of dyngraph: a lane or a warp an item, or a run; sorts and sums are CUB's. */
 #include <cub/device/device_radix_sort.cuh>
 #include <cub/device/device_scan.cuh>
 
@@ -31,6 +31,15 @@ static __global__ void __launch_bounds__(THREADS, BLOCKS)
 		lane_read(w, L, team, K, item);
 }
 
+template <enum graph_layout L, enum graph_kernel K>
+static __global__ void __launch_bounds__(THREADS, BLOCKS)
+	runs(struct graph_work *w, uint32_t count, enum graph_kernel kernel)
+{
+	uint64_t thread = blockIdx.x * (uint64_t)THREADS + threadIdx.x;
+	if (thread < count)
+		lane_run(w, L, K == GRAPH_KERNELS ? kernel : K, (uint32_t)thread);
+}
+
 typedef void (*items_kernel)(struct graph_work *w, uint32_t count, enum graph_kernel kernel);
 
 /* ouro has one kernel for all changes. */
@@ -42,7 +51,7 @@ static constexpr enum graph_kernel kind_of(enum graph_layout l, int k)
 
 static constexpr uint32_t worker_of(uint32_t worker, int k)
 {
-	return is_single((enum graph_kernel)k) ? 1 : worker;
+	return is_single((enum graph_kernel)k) || worker == GRAPH_ADAPTS ? 1 : worker;
 }
 
 template <enum graph_layout L, uint32_t T, int... K>
@@ -52,10 +61,22 @@ static items_kernel kernel_of(enum graph_kernel kernel, std::integer_sequence<in
 	return all[kernel];
 }
 
+template <enum graph_layout L> static items_kernel kernel_of_runs(enum graph_kernel kernel)
+{
+	if (kernel == GRAPH_INSERT_RUN)
+		return runs<L, kind_of(L, GRAPH_INSERT_RUN)>;
+	if (kernel == GRAPH_INSERT_SORTED)
+		return runs<L, kind_of(L, GRAPH_INSERT_SORTED)>;
+	return kernel == GRAPH_DELETE_RUN ? runs<L, kind_of(L, GRAPH_DELETE_RUN)>
+					  : runs<L, kind_of(L, GRAPH_DELETE_SORTED)>;
+}
+
 template <enum graph_layout L>
 static items_kernel kernel_for(uint32_t worker, enum graph_kernel kernel)
 {
 	std::make_integer_sequence<int, GRAPH_KERNELS> all;
+	if (worker == GRAPH_ADAPTS)
+		return kernel_of_runs<L>(kernel);
 	return worker == 1 ? kernel_of<L, 1>(kernel, all) : kernel_of<L, GM_WARP>(kernel, all);
 }
 

@@ -57,12 +57,11 @@ GM_DEVICE void vertex_build(struct graph_work *w, enum graph_layout l, uint32_t 
 
 /* --- batches --- */
 
-/* Pieces of the vertex, if it has many edges. True: all of them are listed. */
-GM_DEVICE bool pieces_list(struct graph_work *w, uint32_t v, uint32_t run)
+/* Pieces of the vertex, if its `n` edges are many. True: all of them are listed. */
+GM_DEVICE bool pieces_list(struct graph_work *w, uint32_t v, uint32_t n, uint32_t run)
 {
-	uint32_t n = w->piece_most ? vertex_neighbors(w, GRAPH_OURO, v) : 0;
 	uint32_t pieces = (n + GRAPH_PIECE_EDGES - 1) / GRAPH_PIECE_EDGES;
-	if (n < GRAPH_PIECE_EDGES)
+	if (n < GRAPH_PIECE_EDGES || !w->piece_most)
 		return false;
 	uint32_t first = gm_add32(&w->pieces, pieces);
 	bool fits = first + pieces <= w->piece_most;
@@ -89,11 +88,29 @@ GM_DEVICE void team_drop(struct graph_work *w, struct graph_team t, uint32_t ite
 	}
 }
 
+/* Where the next run goes; of lanes that are here together, side by side. */
+GM_DEVICE uint32_t run_place(struct graph_work *w, bool is_long)
+{
+	uint32_t mask = gm_active(), longs = gm_ballot(mask, is_long), at = 0;
+	uint32_t alike = is_long ? longs : mask & ~longs, leader = gm_leader(alike);
+	if (gm_lane() == leader)
+		at = gm_add32(is_long ? &w->longs : &w->shorts, gm_popc(alike));
+	at = gm_shfl32(mask, at, leader) + gm_rank(alike);
+	return is_long ? at : w->edges - 1 - at;
+}
+
+/* Long ones first. */
+GM_DEVICE struct graph_run run_at(const struct graph_work *w, uint32_t item)
+{
+	return w->run[item < w->longs ? item : w->edges - 1 - (item - w->longs)];
+}
+
 GM_DEVICE void lane_find_run(struct graph_work *w, enum graph_layout l, uint32_t i)
 {
 	uint32_t v = w->edge[i].from, low = i + 1, high = w->edges;
 	if (i && w->edge[i - 1].from == v)
 		return;
+	uint32_t n = vertex_neighbors(w, l, v);
 	/* Most runs are short. */
 	for (uint32_t step = 1; low < high && low + step < high; step *= 2)
 		if (w->edge[low + step].from == v)
@@ -107,11 +124,8 @@ GM_DEVICE void lane_find_run(struct graph_work *w, enum graph_layout l, uint32_t
 		else
 			high = middle;
 	}
-	uint32_t mask = gm_active(), at = 0;
-	if (gm_lane() == gm_leader(mask))
-		at = gm_add32(&w->runs, gm_popc(mask));
-	at = gm_shfl32(mask, at, gm_leader(mask)) + gm_rank(mask);
-	struct graph_run run = {i, low - i, v, l == GRAPH_OURO && pieces_list(w, v, at)};
+	uint32_t at = run_place(w, low - i >= GRAPH_LONG_RUN || n >= GRAPH_LONG_ADJACENCY);
+	struct graph_run run = {i, low - i, v, l == GRAPH_OURO && pieces_list(w, v, n, at)};
 	w->run[at] = run;
 }
 
@@ -386,14 +400,27 @@ GM_DEVICE void lane_change(struct graph_work *w, enum graph_layout l, struct gra
 		vertex_forget(w, l, item, t);
 	} else {
 		struct graph_run run = {item, 1, 0, false};
-		if (!edge && item >= w->runs)
+		if (!edge && item >= w->longs + w->shorts)
 			return; /* the host did not know how many there are */
 		if (edge)
 			run.vertex = w->edge[item].from;
 		else
-			run = w->run[item];
+			run = run_at(w, item);
 		team_update(w, l, t, run, k);
 	}
+}
+
+/* Of a sorted batch: warps for the first runs, then a lane for each of the others. */
+GM_DEVICE void lane_run(struct graph_work *w, enum graph_layout l, enum graph_kernel k,
+			uint32_t thread)
+{
+	uint32_t runs = w->longs + w->shorts, warps = graph_warps(w->longs, w->shorts);
+	struct graph_team warp = {GM_WARP, thread % GM_WARP}, lane = {1, 0};
+	uint32_t item = warps + (thread - warps * GM_WARP);
+	if (thread / GM_WARP < warps)
+		team_update(w, l, warp, run_at(w, thread / GM_WARP), k);
+	else if (item < runs)
+		team_update(w, l, lane, run_at(w, item), k);
 }
 
 GM_DEVICE void lane_read(struct graph_work *w, enum graph_layout l, struct graph_team t,

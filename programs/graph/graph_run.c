@@ -78,8 +78,10 @@ uint64_t graph_room(const struct pr_rows *rows, enum graph_way way, uint32_t bat
 	if (layout != GRAPH_OURO)
 		return vertices_bytes(rows->rows + more) + names +
 		       (built / PAGE_BYTES + updates + 64) * (PAGE_BYTES + 2 * sizeof(uint32_t));
-	/* An edge may move all others of its vertex, to a block of another size. */
-	return 6 * built + 128 * updates + (16u << 20);
+	/* An edge may move all others of its vertex, to a block of another size. 2 MiB at least for
+	 * each size, of which there are 32 at most: a policy may keep a granule for blocks of one.
+	 */
+	return 6 * built + 128 * updates + (80u << 20);
 }
 
 /* The front of the block; `array`: bytes of the vertices themselves. */

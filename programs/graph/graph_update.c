@@ -7,14 +7,13 @@ static const enum graph_kernel update_kernels[GRAPH_UPDATES][2] = {
 	[GRAPH_VERTICES] = {GRAPH_DELETE_RUN, GRAPH_INSERT_RUN},
 	[GRAPH_SORTED] = {GRAPH_DELETE_SORTED, GRAPH_INSERT_SORTED}};
 
-#define FEW_EDGES \
-	16384	    /* of a batch: workers without a run are cheaper than a wait for their number */
-#define LONG_RUN 16 /* on average: a thread would read the adjacency for too long */
+/* Of a batch: workers without a run are cheaper than a wait for their number. */
+#define FEW_EDGES 16384
 
 /* The batch in order, and a worker a vertex. */
 static void update_vertices(struct graph_session *s, uint32_t count, enum graph_kernel kernel)
 {
-	uint32_t runs = count, worker = s->plan.worker;
+	uint32_t runs[2] = {count, 0}; /* long ones, others */
 	unsigned bits = 0;
 	while (bits < 32 && s->work.vertices >> bits)
 		bits++;
@@ -23,11 +22,14 @@ static void update_vertices(struct graph_session *s, uint32_t count, enum graph_
 	if (kernel == GRAPH_INSERT_RUN || kernel == GRAPH_INSERT_SORTED)
 		graph_session_launch_by(s, 32, GRAPH_DROP, graph_droppers(s->pieces));
 	if (count > FEW_EDGES) {
-		PR_MUST(cudaMemcpy(&runs, &s->on_device->runs, sizeof runs,
+		PR_MUST(cudaMemcpy(runs, &s->on_device->longs, sizeof runs,
 				   cudaMemcpyDeviceToHost));
-		worker = s->plan.adapts && count / runs >= LONG_RUN ? 32 : worker;
 	}
-	graph_session_launch_by(s, worker, kernel, runs);
+	uint32_t all = runs[0] + runs[1], warps = graph_warps(runs[0], runs[1]);
+	if (s->plan.adapts)
+		graph_session_launch_by(s, GRAPH_ADAPTS, kernel, 32 * warps + (all - warps));
+	else
+		graph_session_launch(s, kernel, all);
 }
 
 static void update_edges(struct graph_session *s, uint32_t count, enum graph_kernel kernel)
@@ -45,7 +47,8 @@ double graph_update(struct graph_session *s, const struct graph_edge *batch, uin
 	graph_session_read(s, &w, &before);
 	WORK_SET(s, edge, s->sorted);
 	WORK_SET(s, edges, count);
-	WORK_SET(s, runs, 0);
+	WORK_SET(s, longs, 0);
+	WORK_SET(s, shorts, 0);
 	WORK_SET(s, pieces, 0);
 	WORK_SET(s, piece_most, insert ? s->pieces : 0);
 	WORK_SET(s, in_order, how == GRAPH_SORTED);

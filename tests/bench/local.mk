@@ -10,7 +10,7 @@ BENCH_COPIED = copy_suite.py framework_memory.py framework_programs.py framework
 EXTRA_DIST += $(BENCH_COPIED:%=%D%/%) %D%/fresh.cu %D%/growth.cu %D%/peers/build.sh %D%/peers/gallatin.h %D%/peers/ground.h %D%/peers/header.h \
 	%D%/peers/ouroboros.h %D%/peers/peers.txt %D%/peers/plain.h %D%/trace.py %D%/blas.c %D%/kernels.cu %D%/heap.h %D%/heap.cu %D%/inkernel.cu
 GRAPHS_KEPT = README graphs.csv graphs.lines.txt.xz mesh-focused-insert.svg mesh-uniform-insert.svg rmat-uniform-insert.svg road-uniform-insert.svg
-EXTRA_DIST += $(GRAPHS_KEPT:%=%D%/results/2026-11-27-H200-graphs/%)
+EXTRA_DIST += $(GRAPHS_KEPT:%=%D%/results/2026-11-28-H200-graphs/%)
 # Data of doc/programs.md; programs.bats draws its figures again.
 EXTRA_DIST += %D%/results/2026-11-23-H100-ee5f577/programs.csv $(BENCH_DRAWN:%=%D%/results/%.svg) \
 	$(addprefix %D%/results/2026-11-24-H100-programs/,spgemm.txt join.txt nodes.txt) \

@@ -83,12 +83,60 @@ POLICIES=bump,granule,kma,ouro-s-p,ouro-s-c,ouro-va-p,ouro-va-c,ouro-vl-p,ouro-v
 	[ "$(values final_bytes out | sed -n 7p)" -le "$(values built_bytes out | sed -n 7p)" ]
 }
 
+# In test builds 64 runs are not few (4096 otherwise).
+@test "in a sorted batch long runs and long adjacencies have a warp, the others a lane; few runs have a warp each" {
+	export DYNGRAPH_SIM_WORKERS=$PWD/workers
+	# A hundred vertices with 11 edges each on average: some have 16 or more.
+	"$PROGRAM" -w $LAYOUTS,granule --edges=1500 -b 1100 -p focused --range=100 --rounds=3 --delete=random --update=vertices,sorted \
+		--vertices=10 --reinit=move,compact --verify --untimed >out
+	[ "$(grep -c ' verified=yes$' out)" -eq 8 ]
+	[ "$(values checksum out | sort -u | wc -l)" -eq 1 ]
+	[ "$(grep -cE '^warps=[1-9][0-9]? lanes=[1-9][0-9]$' workers)" -eq $((8 * 3 * 2)) ]
+	[ "$(wc -l <workers)" -eq $((8 * 3 * 2)) ]
+	# Five vertices have 128 edges, as many 127, the others one; all but some of 300 vertices have one to six more.
+	{
+		printf '%s\n' '%%MatrixMarket matrix coordinate pattern general' "300 300 $((5 * 128 + 5 * 127 + 290))"
+		for v in 1 2 3 4 5; do seq 11 138 | sed "s/^/$v /"; seq 11 137 | sed "s/^/$((v + 5)) /"; done
+		seq 11 300 | sed 's/$/ 1/'
+	} >long.mtx
+	rm workers
+	"$PROGRAM" -w $LAYOUTS -g long.mtx -b 600 -p uniform --plain --update=vertices,sorted --verify --untimed >out
+	[ "$(grep -c ' verified=yes$' out)" -eq 6 ]
+	[ "$(sed -n '1~2p' workers | sort -u | wc -l)" -eq 1 ]
+	local warps lanes
+	warps=$(head -n 1 workers | sed 's/ .*//; s/warps=//') lanes=$(head -n 1 workers | sed 's/.*lanes=//')
+	[ "$warps" -ge 3 ]
+	[ "$warps" -le 5 ]
+	[ "$lanes" -gt 200 ]
+	# Then those of the other five that got one have 128 too.
+	[ "$(sed -n 2p workers | sed 's/ .*//; s/warps=//')" -gt "$warps" ]
+	# Less than 64 runs, of which the host does not know the number; and 64 at least.
+	rm workers
+	"$PROGRAM" -w $LAYOUTS -g long.mtx -b 60 -p uniform --plain --update=vertices,sorted --verify --untimed >out
+	[ "$(grep -c ' verified=yes$' out)" -eq 6 ]
+	[ "$(grep -cE '^warps=[45][0-9] lanes=0$' workers)" -eq 12 ]
+	rm workers
+	"$PROGRAM" -w $LAYOUTS -g long.mtx -b 600 -p focused --range=63 --plain --update=vertices,sorted --verify --untimed >out
+	"$PROGRAM" -w $LAYOUTS -g long.mtx -b 600 -p focused --range=64 --plain --update=vertices,sorted --verify --untimed >>out
+	[ "$(grep -c ' verified=yes$' out)" -eq 12 ]
+	[ "$(head -n 12 workers | sort -u)" = 'warps=63 lanes=0' ]
+	[ "$(tail -n 12 workers | grep -cE '^warps=[0-9]{1,2} lanes=[1-9][0-9]$')" -eq 12 ]
+	# A worker that was asked for is that of all runs.
+	rm workers
+	"$PROGRAM" -w malloc -g long.mtx -b 600 -p uniform --plain --worker=thread --untimed >out
+	[ ! -e workers ]
+}
+
 @test "a large batch of long runs is warps' work, and gives the same result as that of threads" {
 	"$PROGRAM" -w faim,malloc -g road --edges=2500 -b 17k -p focused --range=20 --verify --untimed --update=vertices,sorted --plain >out
 	[ "$(grep -c ' worker=thread .* verified=yes$' out)" -eq 4 ]
 	"$PROGRAM" -w faim,malloc -g road --edges=2500 -b 17k -p focused --range=20 --worker=thread --untimed --update=vertices,sorted \
 		--plain >threads
 	diff <(sed 's/ verified=yes//' out) threads
+	# The host knows the runs of such a batch: some of these have a warp.
+	DYNGRAPH_SIM_WORKERS=$PWD/workers "$PROGRAM" -w faim,malloc --edges=20000 -b 17k -p uniform --verify --untimed --plain >out
+	[ "$(grep -c ' verified=yes$' out)" -eq 2 ]
+	[ "$(grep -cE '^warps=[1-9][0-9]* lanes=[1-9][0-9]{2,}$' workers)" -eq 4 ]
 }
 
 @test "a vertex of thousands of edges is checked for duplicates in pieces" {
@@ -138,8 +186,10 @@ POLICIES=bump,granule,kma,ouro-s-p,ouro-s-c,ouro-va-p,ouro-va-c,ouro-vl-p,ouro-v
 }
 
 @test "every policy gives ouroGraph its blocks" {
-	"$PROGRAM" -w $POLICIES --edges=1500 -b 400 --rounds=2 --verify --untimed >out
+	# Eight to eleven edges of each vertex: by lanes, and by a warp if there are 16.
+	DYNGRAPH_SIM_WORKERS=$PWD/workers "$PROGRAM" -w $POLICIES --edges=1500 -b 1100 --range=100 --rounds=2 --verify --untimed >out
 	[ "$(values way out | uniq | paste -sd,)" = "$POLICIES" ]
+	[ "$(grep -cE '^warps=[1-9][0-9]? lanes=[1-9][0-9]+$' workers)" -eq $((12 * 2 * 2 * 2)) ]
 	[ "$(grep -c ' verified=yes$' out)" -eq 24 ]
 	[ "$(values final_bytes out | sort -u | wc -l)" -le 2 ]
 }
@@ -197,6 +247,13 @@ POLICIES=bump,granule,kma,ouro-s-p,ouro-s-c,ouro-va-p,ouro-va-c,ouro-vl-p,ouro-v
 	[ "$(sort -u out | wc -l)" -eq 20 ]
 }
 
+@test "names of all patterns can be given as all" {
+	"$PROGRAM" --edges=1000 -b 50 -w faim --untimed >out
+	[ "$(values pattern out | paste -sd' ')" = 'uniform focused' ]
+	"$PROGRAM" --edges=1000 -b 50 -w faim --pattern=all --untimed | diff - out
+	"$PROGRAM" --help | grep -q 'focused (all)$'
+}
+
 @test "a wrong edge and a lost page are found and reported, with status 1" {
 	DYNGRAPH_SIM_WRONG=1 ends 1 --edges=1000 -b 10 -w faim -p uniform --plain --verify --untimed
 	grep -q ' verified=no$' out
@@ -211,6 +268,16 @@ POLICIES=bump,granule,kma,ouro-s-p,ouro-s-c,ouro-va-p,ouro-va-c,ouro-vl-p,ouro-v
 	refute grep -q 'differs' err
 	DYNGRAPH_SIM_WRONG=order ends 1 --edges=1000 -b 10 -w faim -p uniform --update=sorted --plain --verify --untimed
 	grep -qE "^dyngraph: faim, insertion: [1-9][0-9]* faults in its structure" err
+}
+
+@test "a graph with blocks of many sizes has room for a granule of each" {
+	# Vertices with 4, 8 ... 16384 edges: blocks of 13 sizes, and a heap of 9 granules would do for all bytes.
+	{
+		printf '%s\n' '%%MatrixMarket matrix coordinate pattern general' '16400 16400 32764'
+		for v in 1 2 3 4 5 6 7 8 9 10 11 12 13; do seq 16 $((15 + (2 << v))) | sed "s/^/$v /"; done
+	} >sizes.mtx
+	"$PROGRAM" -w granule,ouro-va-p -g sizes.mtx -b 10 -p uniform --plain --verify --untimed >out
+	[ "$(grep -c ' verified=yes$' out)" -eq 2 ]
 }
 
 @test "out of memory is reported in each layout, with status 1" {

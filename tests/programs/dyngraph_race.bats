@@ -26,6 +26,11 @@ races_not() {
 	races_not 12 -w $ALL --edges=300 -b 100 --vertices=4 --update=vertices,edges,sorted --worker=warp
 }
 
+@test "lanes and warps that update a graph together do not race, in no layout" {
+	DYNGRAPH_SIM_WORKERS=$PWD/workers races_not 8 -w $ALL --edges=1000 -b 800 --update=vertices,sorted
+	[ "$(grep -cE '^warps=[1-9][0-9]? lanes=[1-9][0-9]+$' workers)" -eq 16 ]
+}
+
 @test "lanes do not race in ouroGraph on any policy of the heap" {
 	races_not 11 -w bump,kma,ouro-s-p,ouro-s-c,ouro-va-p,ouro-va-c,ouro-vl-p,ouro-vl-c,rw,rw-bm,corw --edges=400 -b 100 --update=edges
 }

@@ -5,7 +5,9 @@
  * of vertex 0 has another target, or (=lost) a free page is forgotten, or (=order) two edges of
  * vertex 0 change places, or (=name) vertex 0 has no name any more, or (=free) a free vertex is
  * forgotten, or (=race) a lane that inserts an edge writes to the vertex without its lock.
+ * DYNGRAPH_SIM_WORKERS: a file, which gets a line for each launch with GRAPH_ADAPTS.
  */
+#include <stdio.h>
 #include <string.h>
 
 #include "programs/common/page_heap.h"
@@ -17,13 +19,18 @@ struct launch {
 	uint32_t worker;
 	enum graph_kernel kernel;
 	uint32_t items;
-	bool races;
+	bool adapts, races;
 };
 
 static void items_run(void *arg, uint32_t thread)
 {
 	const struct launch *l = arg;
 	struct graph_team team = {l->worker, thread % l->worker};
+	if (l->adapts) {
+		if (thread < l->items)
+			lane_run(l->work, l->layout, l->kernel, thread);
+		return;
+	}
 	if (l->races && thread / l->worker < l->items) {
 		uint32_t *length =
 			vertex_at(l->work, l->layout, l->work->edge[thread / l->worker].from,
@@ -58,14 +65,29 @@ static void wrong_make(const struct launch *l)
 		s.edge[0] = s.edge[0] == 1 ? 2 : 1;
 }
 
+static void workers_tell(const struct graph_work *w)
+{
+	const char *path = getenv("DYNGRAPH_SIM_WORKERS");
+	FILE *file = path ? fopen(path, "a") : NULL;
+	uint32_t warps = graph_warps(w->longs, w->shorts);
+	if (!file)
+		return;
+	fprintf(file, "warps=%u lanes=%u\n", warps, w->longs + w->shorts - warps);
+	fclose(file);
+}
+
 cudaError_t graph_launch(struct graph_work *work, enum graph_layout layout, uint32_t worker,
 			 enum graph_kernel kernel, uint32_t items)
 {
 	const char *how = getenv("DYNGRAPH_SIM_WRONG");
 	bool races = how && strcmp(how, "race") == 0 && kernel == GRAPH_INSERT_EDGE;
-	struct launch l = {work, layout, is_single(kernel) ? 1 : worker, kernel, items, races};
+	bool adapts = worker == GRAPH_ADAPTS;
+	uint32_t lanes = adapts || is_single(kernel) ? 1 : worker;
+	struct launch l = {work, layout, lanes, kernel, items, adapts, races};
 	struct gm_simt shape = {(items * l.worker + 31) / 32, 8, 1, GM_SIMT_FAIR};
 	wrong_make(&l);
+	if (adapts)
+		workers_tell(work);
 	return gm_simt_launch(&shape, items_run, &l) ? cudaSuccess : cudaErrorUnknown;
 }
 

@@ -73,7 +73,7 @@ check_PROGRAMS += %D%/hostarrays
 %C%_hostarrays_LDFLAGS = -Wl,-rpath-link,tests/sim/lib
 check_PROGRAMS += %D%/dyngraph
 %C%_dyngraph_SOURCES = $(graph_sources) %D%/dyngraph_sim.c
-%C%_dyngraph_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)
+%C%_dyngraph_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir) -DGRAPH_FEW_RUNS=64
 %C%_dyngraph_CFLAGS = $(AM_CFLAGS)
 %C%_dyngraph_LDADD = $(OOC_SIM_LDADD) libgmsim.la libgm.la -lm -lpthread -ldl
 %C%_dyngraph_LDFLAGS = -Wl,-rpath-link,tests/sim/lib
@@ -82,7 +82,7 @@ dist_check_SCRIPTS += %D%/dyngraph_race.bats
 if RACE
 check_PROGRAMS += %D%/dyngraph_race
 %C%_dyngraph_race_SOURCES = $(graph_sources) %D%/dyngraph_sim.c src/sim/simt.c
-%C%_dyngraph_race_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)
+%C%_dyngraph_race_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir) -DGRAPH_FEW_RUNS=64
 %C%_dyngraph_race_CFLAGS = $(AM_CFLAGS) -fsanitize=thread
 %C%_dyngraph_race_LDADD = $(OOC_SIM_LDADD) libgmsim.la libgm.la -lm -lpthread -ldl
 %C%_dyngraph_race_LDFLAGS = -Wl,-rpath-link,tests/sim/lib -fsanitize=thread
