@@ -99,5 +99,6 @@ cuCtxEnablePeerAccess(context[0], 0): CUDA_ERROR_OUT_OF_MEMORY
 the driver could not open all blocks: 111111 000000 000000
 cuCtxEnablePeerAccess(context[0], 0): CUDA_SUCCESS
 the third device: 111111 000000 111111' "$PROGRAMS/break_peers"
-	[ ! -s "$BATS_TEST_TMPDIR/said" ]
+	[ "$(wc -l <"$BATS_TEST_TMPDIR/said")" -eq 1 ]
+	grep -q '^gpumem: out of memory on device 2: cuCtxEnablePeerAccess failed, ' "$BATS_TEST_TMPDIR/said"
 }
