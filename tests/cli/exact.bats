@@ -476,37 +476,37 @@ FOREIGN=(at:1s map:0:64M:100us alloc:0:10M:1us free:1:1us give:foreign_async_cal
 	rows='^symbol\|^cuArrayDestroy \|^cuMemFreeAsync \|^cuMemGetInfo_v2 \|^cuPointerSetAttribute '
 	"$TOOL" hooks --width=80 | grep -A 2 "$rows" | sed '/^--$/d' >out
 	diff -u - out <<-'END'
-	symbol                                   flags
-	cuArray3DCreate_v2                       RETRY WAITS
+	symbol                                        flags
+	cuArray3DCreate_v2                            RETRY WAITS
 	    counts arrays
-	cuArrayDestroy                           WAITS
+	cuArrayDestroy                                WAITS
 	    counts arrays
-	cuCtxCreate_v2                           RETRY WAITS
-	cuMemFreeAsync                           WAITS
+	cuCtxCreate_v2                                RETRY WAITS
+	cuMemFreeAsync                                WAITS
 	    block of the pool: waits for the stream, then frees it; counts others
-	cuMemFreeAsync_ptsz                      WAITS
-	cuMemGetInfo_v2                          -
+	cuMemFreeAsync_ptsz                           WAITS
+	cuMemGetInfo_v2                               -
 	    counts idle memory of the pool as free, obeys GPUMEM_LIMIT
-	cuMemGetLocationInfo                     -
-	cuPointerSetAttribute                    WAITS SUBMITS
+	cuMemGetLocationInfo                          -
+	cuPointerSetAttribute                         WAITS SUBMITS
 	    block: SYNC_MEMOPS is kept, and obeyed by copies; waits for those that are
 	    pending; the block stays where it is
 	END
 	"$TOOL" hooks --width=140 | grep -A 1 "$rows" | sed '/^--$/d' >out
 	diff -u - out <<-'END'
-	symbol                                   flags                what the hook does
-	cuArray3DCreate_v2                       RETRY WAITS          counts arrays
-	cuArrayDestroy                           WAITS                counts arrays
-	cuCtxCreate_v2                           RETRY WAITS          passes on; makes the pool of the device
-	cuMemFreeAsync                           WAITS                block of the pool: waits for the stream, then frees it; counts others
-	cuMemFreeAsync_ptsz                      WAITS                block of the pool: waits for the stream, then frees it; counts others
-	cuMemGetInfo_v2                          -                    counts idle memory of the pool as free, obeys GPUMEM_LIMIT
-	cuMemGetLocationInfo                     -                    block: refused, as for memory of cuMemAlloc
-	cuPointerSetAttribute                    WAITS SUBMITS        block: SYNC_MEMOPS is kept, and obeyed by copies; waits for those that are
-	                                                              pending; the block stays where it is
+	symbol                                        flags                what the hook does
+	cuArray3DCreate_v2                            RETRY WAITS          counts arrays
+	cuArrayDestroy                                WAITS                counts arrays
+	cuCtxCreate_v2                                RETRY WAITS          passes on; makes the pool of the device
+	cuMemFreeAsync                                WAITS                block of the pool: waits for the stream, then frees it; counts others
+	cuMemFreeAsync_ptsz                           WAITS                block of the pool: waits for the stream, then frees it; counts others
+	cuMemGetInfo_v2                               -                    counts idle memory of the pool as free, obeys GPUMEM_LIMIT
+	cuMemGetLocationInfo                          -                    block: refused, as for memory of cuMemAlloc
+	cuPointerSetAttribute                         WAITS SUBMITS        block: SYNC_MEMOPS is kept, and obeyed by copies; waits for those that
+	                                                                   are pending; the block stays where it is
 	END
-	[ "$("$TOOL" hooks --width=101 | head -n 1)" = 'symbol                                   flags' ]
-	"$TOOL" hooks --width=102 | head -n 1 | grep -q 'what the hook does$'
+	[ "$("$TOOL" hooks --width=106 | head -n 1)" = 'symbol                                        flags' ]
+	"$TOOL" hooks --width=107 | head -n 1 | grep -q 'what the hook does$'
 }
 
 @test "a table wider than the screen continues below, with its first column" {
