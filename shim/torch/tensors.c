@@ -238,6 +238,18 @@ void gm_tensors_walk(void (*each)(void *arg, const struct gm_record *live), void
 	gm_lock_release(&lock);
 }
 
+void gm_tensors_clear(void)
+{
+	struct tensor *tensor, *next;
+	gm_lock_take(&lock);
+	HASH_ITER(hh, tensors, tensor, next)
+	{
+		HASH_DEL(tensors, tensor);
+		free(tensor);
+	}
+	gm_lock_release(&lock);
+}
+
 void gm_tensors_forget(void)
 {
 	gm_lock_init(&lock, GM_LOCK_RANK_TABLE);

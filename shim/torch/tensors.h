@@ -19,6 +19,9 @@
  * of the tensors, under which `each` must not allocate tensors. */
 void gm_tensors_walk(void (*each)(void *arg, const struct gm_record *live), void *arg);
 
+/* No tensor is known from now on. Takes the lock of the tensors. */
+void gm_tensors_clear(void);
+
 /* In a forked child: no tensor is known. */
 void gm_tensors_forget(void);
 

@@ -196,6 +196,10 @@ struct gm_frame {
 #define GM_FRAME_PYTHON UINT32_MAX
 /* Backward of an operator of PyTorch: place is the number of the STACK of its forward call. */
 #define GM_FRAME_FORWARD (UINT32_MAX - 1)
+/* In no log: the frame that readers give to GM_STACK_BEFORE. */
+#define GM_FRAME_BEFORE (UINT32_MAX - 2)
+/* In place of a stack's number: the block is from before the recording. */
+#define GM_STACK_BEFORE UINT32_MAX
 #define GM_FRAMES_MOST 128  /* in a STACK */
 #define GM_BUILD_ID_MOST 32 /* bytes in an OBJECT; longer ones are cut */
 

@@ -170,7 +170,8 @@ static void birth_add(struct search *search, const struct gm_record *r, uint64_t
 		return;
 	b->birth = n;
 	b->time = n ? r->time : 0;
-	b->stack = r->stack ? r->stack : b->stack;
+	if (r->stack || b->stack == GM_STACK_BEFORE) /* an ALLOCATE knows better */
+		b->stack = r->stack;
 	if (b->state == ENDED)
 		block_finish(search, b, link_find(search->alive, r));
 	else
@@ -243,7 +244,7 @@ void gm_alive_find(struct gm_log_file *file, const struct gm_alive_moment *momen
 				.moments = moments,
 				.leaks = leaks,
 				.level = level,
-				.complete = about->since == about->start};
+				.complete = about->since == about->start && !about->recording};
 	*out = (struct gm_alive){0};
 	heads_grow(out);
 	if (!search.complete)
