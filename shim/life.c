@@ -203,6 +203,7 @@ static enum gm_answer recording_begin(int *error)
 	gm_recording_begin();
 	gm_shim_time_each();
 	gm_shim_walk(before_add, NULL);
+	gm_tensors_add_before();
 	gm_recording_checkpoint();
 	return GM_ANSWER_BEGUN;
 }

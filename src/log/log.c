@@ -360,8 +360,8 @@ static void live_put(void *arg, const struct gm_record *live)
 {
 	struct checkpoint *checkpoint = arg;
 	struct gm_record r = *live;
-	/* A block since the recording began has a record of its own. */
-	if (checkpoint->time && (r.kind != GM_RECORD_LIVE || r.stack != GM_STACK_BEFORE))
+	/* One since the recording began has a record of its own. */
+	if (checkpoint->time && r.stack != GM_STACK_BEFORE)
 		return;
 	r.time = checkpoint->time ? checkpoint->time : gm_clock_ns();
 	r.thread = gm_thread_id();

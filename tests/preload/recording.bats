@@ -120,6 +120,21 @@ MIB=$((1 << 20))
 	"$TOOL" check --partial --max=free_failed=0 run.gml.events
 }
 
+@test "tensors of PyTorch from before are one row, less those taken back" {
+	recorded tensors
+	diff <(groups log.events) - <<-END
+		$((8 * MIB)) 1 tensor_report
+		$((6 * MIB)) 2 before recording
+	END
+	"$TOOL" live log.events | grep -qE '^ +tensor_during '
+	"$TOOL" live log.events | grep -qE '^6\.00 MiB +2 tensors$'
+	# At the peak, before the first of them was taken back.
+	"$TOOL" live --json --at=peak log.events | jq -e '.logs[0].devices[0].bytes == '$((31 * MIB))
+	diff <(groups log.events.1) <(echo "$((36 * MIB)) 2 before recording")
+	consistent log log.events log.events.1
+	"$TOOL" export --format=pytorch -o snapshot log.events
+}
+
 @test "GPUMEM_STACKS is obeyed: all gives small blocks a stack, off none" {
 	KNOBS+=(GPUMEM_STACKS=all)
 	recorded once

@@ -3,6 +3,7 @@
  * Recordings of a process that runs. Usage: recording WAY. GPUMEMSTAT names the tool; while that
  * asks, the program copies, which changes no block.
  */
+#include <dlfcn.h>
 #include <pthread.h>
 #include <signal.h>
 #include <spawn.h>
@@ -201,6 +202,48 @@ static void way_ask(void)
 	ask("small");
 }
 
+/* --- tensors --- */
+
+struct torch_device {
+	int8_t type, index;
+};
+typedef void report_fn(void *address, int64_t bytes, size_t allocated, size_t reserved,
+		       struct torch_device device);
+
+/* What PyTorch's cache calls for each tensor: the library's, for there is no PyTorch here. */
+static inline __attribute__((always_inline)) void tensor_report(uintptr_t address, int64_t bytes)
+{
+	static size_t allocated;
+	report_fn *report = (report_fn *)dlsym(
+		RTLD_DEFAULT, "_ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE");
+	allocated += (size_t)bytes;
+	if (report)
+		report((void *)address, bytes, allocated, 64 * MIB, (struct torch_device){1, 0});
+}
+
+static PLAIN void tensor_during(uintptr_t address, size_t size)
+{
+	tensor_report(address, (int64_t)size);
+	copy_one(); /* no tail call */
+}
+
+static void way_tensors(void)
+{
+	tensor_report(0x1000, MIB);
+	tensor_report(0x2000, 2 * MIB);
+	tensor_report(0x3000, 4 * MIB);
+	ask("events");
+	tensor_during(0x4000, 8 * MIB);
+	tensor_during(0x5000, 16 * MIB);
+	tensor_report(0x1000, -(int64_t)MIB);
+	tensor_report(0x5000, -(int64_t)(16 * MIB));
+	ask("small");
+	tensor_during(0x6000, 32 * MIB);
+	tensor_report(0x2000, -(int64_t)(2 * MIB));
+	ask("events");
+	tensor_report(0x4000, -(int64_t)(8 * MIB));
+}
+
 /* --- threads --- */
 
 enum { THREADS = 8, KEPT = 16, ROUNDS = 6 };
@@ -271,9 +314,10 @@ static const struct {
 	const char *name;
 	void (*run)(void);
 } ways[] = {
-	{"once", way_once},   {"twice", way_twice}, {"ring", way_ring},	      {"full", way_full},
-	{"fork", way_fork},   {"crowd", way_crowd}, {"copy", way_copy},	      {"quiet", way_quiet},
-	{"leave", way_leave}, {"ask", way_ask},	    {"threads", way_threads},
+	{"once", way_once}, {"twice", way_twice},     {"ring", way_ring},
+	{"full", way_full}, {"fork", way_fork},	      {"crowd", way_crowd},
+	{"copy", way_copy}, {"quiet", way_quiet},     {"leave", way_leave},
+	{"ask", way_ask},   {"threads", way_threads}, {"tensors", way_tensors},
 };
 
 int main(int argc, char **argv)

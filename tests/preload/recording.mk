@@ -6,4 +6,4 @@ EXTRA_DIST += tests/preload/recording.c
 check_DATA += tests/preload/recording
 CLEANFILES += tests/preload/recording
 tests/preload/recording: tests/preload/recording.c tests/preload/program.h tests/sim/lib/libcuda.so.1
-	$(PRELOAD_CC) -O1 -g -Wl,--build-id -o $@ $(srcdir)/tests/preload/recording.c tests/sim/lib/libcuda.so.1 -lpthread
+	$(PRELOAD_CC) -O1 -g -Wl,--build-id -o $@ $(srcdir)/tests/preload/recording.c tests/sim/lib/libcuda.so.1 -lpthread -ldl
