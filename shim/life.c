@@ -228,9 +228,10 @@ static enum gm_answer recording_goes_on(int *error)
 	return GM_ANSWER_GOES_ON;
 }
 
+/* The last one may have ended early. */
 static enum gm_answer recording_is_none(int *error)
 {
-	(void)error;
+	*error = gm_recording_error();
 	return GM_ANSWER_IDLE;
 }
 

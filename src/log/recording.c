@@ -69,7 +69,7 @@ void gm_recording_answer(enum gm_answer answer, int error)
 		atomic_store(gm_request_answer(place, number),
 			     number << GM_REQUEST_SHIFT | (uint64_t)(error & 0xffff) << 8 |
 				     (uint64_t)answer);
-	else if (fresh)
+	else if (answer == GM_ANSWER_NONE)
 		gm_recording_wake();
 	atomic_store(&obeying, false);
 }

@@ -58,7 +58,7 @@ void gm_recording_checkpoint(void);
 /* Does a recording keep records of this kind? */
 bool gm_recording_keeps(enum gm_record_kind kind);
 
-/* The errno that ended the file of the recording; 0: none did. */
+/* The errno that ended the file of the recording, or of the last one; 0: none did. */
 int gm_recording_error(void);
 
 /* No event is recorded from now on. */

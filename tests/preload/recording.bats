@@ -285,9 +285,11 @@ MIB=$((1 << 20))
 		ulimit -f $((24 << 10))
 		recorded full
 	)
-	diff err <(echo "gpumem: log $PWD/log.events: File too large; it ends here, the program goes on")
-	# It ended by itself, so there is nothing to end.
-	says "PID: records events in log.events" "PID: has no recording to end" "PID: records events in log.events.1"
+	diff err - <<-END
+		gpumem: log $PWD/log.events: File too large; it ends here, the program goes on
+		gpumemstat: PID: the recording had ended early: File too large
+	END
+	says "PID: records events in log.events" "status 1" "PID: records events in log.events.1"
 	groups log.events | grep -qx "$((4 * MIB + 101000)) 4 before recording"
 	"$TOOL" summary --json log | jq -e '.logs[0].closed and .logs[0].contradiction == null'
 }

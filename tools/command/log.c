@@ -105,7 +105,7 @@ static uint64_t request_send(struct gm_page_request *place, enum gm_request requ
 	return number + 1;
 }
 
-enum outcome { OUTCOME_ANSWER, OUTCOME_GONE, OUTCOME_SILENT };
+enum outcome { OUTCOME_ANSWER, OUTCOME_GONE, OUTCOME_SILENT, OUTCOME_BEHIND };
 
 /* Wait for the answer. If many later ones have overtaken it, ask again. */
 static enum outcome request_await(struct channel *channel, enum gm_request request,
@@ -124,7 +124,7 @@ static enum outcome request_await(struct channel *channel, enum gm_request reque
 			return OUTCOME_GONE;
 		gm_sys_nap(NAP);
 	}
-	return OUTCOME_SILENT;
+	return number ? OUTCOME_SILENT : OUTCOME_BEHIND;
 }
 
 /* --- what it says --- */
@@ -148,6 +148,13 @@ static void failure_show(const struct gm_process *process, int error)
 			      why);
 }
 
+/* Its file was full, or could not be written. Returns the exit status. */
+static int early_show(int pid, const char *in, int error)
+{
+	gm_tool_error("%d: the recording%s had ended early: %s", pid, in, gm_file_error(error));
+	return GM_EXIT_FAILED;
+}
+
 /* `before`: the process as it was before it answered. Returns the exit status. */
 static int answer_show(const struct gm_process *before, const struct gm_process *now,
 		       enum gm_request request, uint64_t word)
@@ -164,14 +171,13 @@ static int answer_show(const struct gm_process *before, const struct gm_process 
 		return GM_EXIT_OK;
 	case GM_ANSWER_ENDED:
 		in_path(before->recording, in, sizeof in);
-		if (error) {
-			gm_tool_error("%d: the recording%s had ended early: %s", now->pid, in,
-				      gm_file_error(error));
-			return GM_EXIT_FAILED;
-		}
+		if (error)
+			return early_show(now->pid, in, error);
 		printf("%d: ended the recording%s\n", now->pid, in);
 		return GM_EXIT_OK;
 	case GM_ANSWER_IDLE:
+		if (error)
+			return early_show(now->pid, "", error);
 		printf("%d: has no recording to end\n", now->pid);
 		return GM_EXIT_OK;
 	case GM_ANSWER_OWN:
@@ -220,6 +226,10 @@ static int process_ask(int pid, enum gm_request request)
 			"%d: the process made no allocation, free or copy within %d s; it will "
 			"%s at its next",
 			pid, PATIENCE, request == GM_REQUEST_SMALL ? "end" : "begin");
+	else if (outcome == OUTCOME_BEHIND)
+		gm_tool_error("%d: the process made no allocation, free or copy within %d s, and "
+			      "another request waits",
+			      pid, PATIENCE);
 	if (outcome != OUTCOME_ANSWER)
 		return GM_EXIT_FAILED;
 	if (!gm_process_find(pid, &now))
