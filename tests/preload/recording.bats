@@ -150,7 +150,7 @@ MIB=$((1 << 20))
 
 @test "a recording of more segments than its limit still has the row of before" {
 	[ -z "$TEST_UNDER" ] || skip "too many events for memcheck"
-	KNOBS+=(GPUMEM_LOG_LIMIT=32M GPUMEM_STACKS=all)
+	KNOBS+=(GPUMEM_LOG_LIMIT=32M)
 	recorded ring
 	[ "$(stat -c %s log.events)" -le $((32 * MIB)) ]
 	"$TOOL" summary --json log.events | jq -e '.logs[0].dropped > 0'
@@ -160,7 +160,7 @@ MIB=$((1 << 20))
 		$((4 * MIB + 101000)) 4 before recording
 		$MIB 1 known_again
 		70000 1 known_during
-		900 1 known_during
+		900 1 -
 	END
 	consistent log log.events
 }
