@@ -52,9 +52,14 @@ static __attribute__((noinline)) uint64_t sample_poll(uint64_t moment)
 	return gm_clock_ns();
 }
 
+void gm_shim_time_each(void)
+{
+	atomic_store_explicit(&timed_pause, 0, memory_order_relaxed);
+}
+
 uint64_t gm_shim_time(uint64_t moment)
 {
-	uint64_t clock = gm_tick_clock(moment);
+	uint64_t clock = moment ? gm_tick_clock(moment) : gm_clock_ns();
 	recorded = clock > recorded ? clock : recorded;
 	return recorded;
 }

@@ -126,7 +126,10 @@ static inline struct gm_timing gm_shim_call(void)
 	return gm_pace_call(&gm_shim_pace);
 }
 
-/* The clock time of a record: not before that of the thread's last record. */
+/* A log of events has begun: from its next timed call on, each thread times each call. */
+void gm_shim_time_each(void);
+
+/* The clock time of a record: not before that of the thread's last record. `moment` 0: now. */
 uint64_t gm_shim_time(uint64_t moment);
 
 /* A record with the common members of all records of calls. `time`: of the clock; `duration`: ns.

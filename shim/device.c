@@ -11,6 +11,7 @@
 #include "shim/block/network.h"
 #include "shim/call.h"
 #include "shim/context/peer.h"
+#include "shim/foreign/foreign.h"
 #include "shim/foreign/managed.h"
 #include "shim/give.h"
 #include "shim/ipc/ipc.h"
@@ -21,7 +22,6 @@
 #include "shim/torch/tensors.h"
 #include "shim/trim.h"
 #include "stack/held.h"
-#include "stack/stack.h"
 #include "stack/table.h"
 
 unsigned gm_shim_n_devices;
@@ -233,23 +233,34 @@ struct walk {
 	void *arg;
 };
 
-static void walk_block(void *arg, const struct gm_block *b)
+static void live_walk(const struct walk *w, const struct gm_block *b, unsigned flags)
 {
-	struct walk *w = arg;
 	struct gm_record live = {
 		.address = b->base,
 		.size = b->size,
 		.held = b->held,
 		.id = b->id,
 		.context = (uint32_t)b->context,
+		.flags = (uint16_t)flags,
 		.device = (uint8_t)b->ordinal,
 		.kind = GM_RECORD_LIVE,
 	};
-	if (gm_stack_wanted(b->size)) {
+	if (gm_held_may(b->size)) {
 		live.stack = gm_held_stack(b->id);
 		gm_table_write(live.stack);
 	}
 	w->each(w->arg, &live);
+}
+
+static void walk_block(void *arg, const struct gm_block *b)
+{
+	live_walk(arg, b, 0);
+}
+
+static void walk_foreign(void *arg, const struct gm_foreign *f)
+{
+	const struct gm_block block = gm_foreign_block(f);
+	live_walk(arg, &block, GM_RECORD_DRIVER);
 }
 
 void gm_shim_walk(void (*each)(void *arg, const struct gm_record *live), void *arg)
@@ -260,6 +271,7 @@ void gm_shim_walk(void (*each)(void *arg, const struct gm_record *live), void *a
 		if (pool)
 			gm_pool_walk(pool, walk_block, &w);
 	}
+	gm_foreign_each(GM_FOREIGN_DRIVER, walk_foreign, &w);
 	gm_tensors_walk(each, arg);
 }
 

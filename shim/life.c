@@ -16,6 +16,7 @@
 #include "knob/knob.h"
 #include "log/counters.h"
 #include "log/log.h"
+#include "log/recording.h"
 #include "node/node.h"
 #include "shim/block/fill.h"
 #include "shim/call.h"
@@ -30,7 +31,9 @@
 #include "shim/order/order.h"
 #include "shim/sleep.h"
 #include "shim/table/tables.h"
+#include "shim/torch/tensors.h"
 #include "shim/trim.h"
+#include "stack/held.h"
 #include "stack/stack.h"
 
 /* The driver of src/driver/exports.txt. A newer one may have further calls, such as captures. */
@@ -101,10 +104,10 @@ static void life_open_log(bool pools, const struct gm_log_device *devices)
 	gm_tables_start();
 }
 
-/* Stacks need a log with event records. */
+/* pre: there is a log with event records, or is about to be. */
 static void life_keep_stacks(const struct gm_knobs *knobs)
 {
-	if (knobs->stacks.choice == GM_STACKS_OFF || !gm_log_wants(GM_RECORD_STACK))
+	if (knobs->stacks.choice == GM_STACKS_OFF)
 		return;
 	size_t least = knobs->stacks.choice == GM_STACKS_ALL ? 0 : GM_STACK_LARGE;
 	if (!gm_stack_open(least, life_keep_stacks))
@@ -133,7 +136,9 @@ static enum gm_shim_state life_start(void)
 	bool pools = knobs->mode.choice == GM_MODE_POOL;
 	gm_shim_devices_find(pools, devices);
 	life_open_log(pools, devices);
-	life_keep_stacks(knobs);
+	if (gm_log_wants(GM_RECORD_STACK))
+		life_keep_stacks(knobs);
+	gm_recording_enable();
 	gm_thread_open();
 	gm_tick_start();
 	gm_fill_on = pools && knobs->fill.choice != GM_FILL_OFF;
@@ -173,6 +178,89 @@ CUresult on_cuInit(unsigned int flags)
 	gm_shim_inside = 0;
 	atomic_store_explicit(&gm_shim_state, state, memory_order_release);
 	return result;
+}
+
+/* --- recordings --- */
+
+static void before_add(void *arg, const struct gm_record *live)
+{
+	(void)arg;
+	if (live->kind == GM_RECORD_LIVE && !live->stack)
+		gm_held_add_before(live->id);
+}
+
+/* Stacks are kept before events are, so that each event may have one. What an earlier recording
+ * left behind, of a call at its end, is dropped. */
+static enum gm_answer recording_begin(int *error)
+{
+	*error = gm_recording_open();
+	if (*error)
+		return GM_ANSWER_FAILED;
+	gm_held_clear();
+	gm_tensors_clear();
+	if (gm_recording_keeps(GM_RECORD_STACK))
+		life_keep_stacks(gm_knob_get());
+	gm_recording_begin();
+	gm_shim_time_each();
+	gm_shim_walk(before_add, NULL);
+	gm_tensors_add_before();
+	gm_recording_checkpoint();
+	return GM_ANSWER_BEGUN;
+}
+
+static enum gm_answer recording_end(int *error)
+{
+	gm_recording_stop();
+	gm_stack_close();
+	gm_tensors_clear();
+	*error = gm_recording_error();
+	return gm_recording_end() ? GM_ANSWER_ENDED : GM_ANSWER_NONE;
+}
+
+static enum gm_answer recording_begin_again(int *error)
+{
+	return recording_end(error) == GM_ANSWER_ENDED ? recording_begin(error) : GM_ANSWER_NONE;
+}
+
+static enum gm_answer recording_goes_on(int *error)
+{
+	(void)error;
+	return GM_ANSWER_GOES_ON;
+}
+
+/* The last one may have ended early. */
+static enum gm_answer recording_is_none(int *error)
+{
+	*error = gm_recording_error();
+	return GM_ANSWER_IDLE;
+}
+
+static enum gm_answer recording_is_own(int *error)
+{
+	(void)error;
+	return GM_ANSWER_OWN;
+}
+
+void gm_life_leave(uint64_t now)
+{
+	/* By request, then by state. */
+	static enum gm_answer (*const acts[][4])(int *error) = {
+		[GM_REQUEST_NONE] = {[GM_RECORDING_BROKEN] = recording_end},
+		[GM_REQUEST_EVENTS] = {recording_begin, recording_goes_on, recording_is_own,
+				       recording_begin_again},
+		[GM_REQUEST_SMALL] = {recording_is_none, recording_end, recording_is_own,
+				      recording_end},
+	};
+	enum gm_request request;
+	enum gm_recording_state state;
+	enum gm_answer answer = GM_ANSWER_UNKNOWN;
+	int error = 0;
+	(void)now;
+	if (!gm_recording_is_due() || !gm_recording_take(&request, &state))
+		return;
+	if (request < sizeof acts / sizeof *acts && acts[request][state])
+		answer = acts[request][state](&error);
+	gm_recording_answer(answer, error);
 }
 
 /* Calls no driver, for it may be half gone at exit: the figures are the pools' own. A child made

@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "log/recording.h"
 #include "shim/kernel/inkernel_log.h"
 #include "shim/trim.h"
 
@@ -16,10 +17,10 @@
  * another thread of the parent may hold any lock. */
 void gm_modules_forget(void);
 
-/* Is work other than samples due at the end of a handler? Two relaxed loads. */
+/* Is work other than samples due at the end of a handler? A few loads. */
 static inline bool gm_modules_due(void)
 {
-	return GM_UNLIKELY(gm_trim_due()) || gm_inkernel_has_news();
+	return GM_UNLIKELY(gm_trim_due()) || gm_inkernel_has_news() || gm_recording_is_due();
 }
 
 /* At the end of a handler, with the guard up: do due work. `now`, of the clock, is the time of

@@ -12,7 +12,7 @@ libgmtool_a_SOURCES += %D%/log/alive.c %D%/log/alive.h %D%/log/level.h %D%/log/b
 	%D%/log/blocks.h %D%/log/cache.c %D%/log/cache.h %D%/log/churn.c %D%/log/churn.h %D%/log/course.c %D%/log/course.h %D%/log/curve.c %D%/log/curve.h %D%/log/figures.c \
 	%D%/log/figures.h %D%/log/figures_heap.c %D%/log/figures_table.c %D%/log/find.c %D%/log/find.h %D%/log/groups.c %D%/log/heaps.c \
 	%D%/log/groups.h %D%/log/heaps.h %D%/log/logs.c %D%/log/logs.h %D%/log/moment.c %D%/log/moment.h %D%/log/oom.c \
-	%D%/log/oom.h %D%/log/owners.c %D%/log/lacked.c %D%/log/lacked.h %D%/log/owners.h %D%/log/pieces.c %D%/log/pieces.h %D%/log/timeline.c %D%/log/timeline.h %D%/log/usage.c %D%/log/usage.h
+	%D%/log/oom.h %D%/log/owners.c %D%/log/lacked.c %D%/log/lacked.h %D%/log/owners.h %D%/log/pieces.c %D%/log/pieces.h %D%/log/process.c %D%/log/process.h %D%/log/timeline.c %D%/log/timeline.h %D%/log/usage.c %D%/log/usage.h
 # Call stacks, and the symbols of their frames.
 libgmtool_a_SOURCES += %D%/stack/build_id.c %D%/stack/child.c %D%/stack/child.h %D%/stack/covered.c %D%/stack/fold.c %D%/stack/fold.def \
 	%D%/stack/fold.h %D%/stack/frames.c %D%/stack/frames.h %D%/stack/lines.c %D%/stack/short_name.c %D%/stack/symbols.c %D%/stack/symbols.h
@@ -23,7 +23,7 @@ libgmtool_a_SOURCES += %D%/output/emit.c %D%/output/emit.h %D%/output/layout.c %
 # Commands of one file, and files for a single command.
 libgmtool_a_SOURCES += %D%/command/archive.c %D%/command/archive.h %D%/command/check.c %D%/command/diff.c \
 	%D%/command/env.c %D%/command/frag.c %D%/command/hist.c %D%/command/hooks.c %D%/command/image.c \
-	%D%/command/live.c %D%/command/map.c %D%/command/sleep.c
+	%D%/command/live.c %D%/command/log.c %D%/command/map.c %D%/command/sleep.c
 # summary; frag uses its fragmentation and foreign memory.
 libgmtool_a_SOURCES += %D%/summary/copy.c %D%/summary/foreign.c %D%/summary/frag.c %D%/summary/heap.c %D%/summary/table.c \
 	%D%/summary/log.c %D%/summary/refused.c %D%/summary/short.c %D%/summary/summary.c %D%/summary/summary.h

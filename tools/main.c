@@ -96,6 +96,11 @@ static const struct gm_command commands[] = {
 		 GM_OPTION_BY,
 	 "[OPTION]...", "Show the GPUs and the processes on them, live",
 	 "Processes without gpumem are those that NVIDIA's management library names."},
+	{"log", gm_log_main, GM_OPTIONS_ALWAYS, "PID {events|small}",
+	 "Begin or end the recording of events in a process that runs",
+	 "events: events and call stacks, beside its log, in a file NAME.events.\n"
+	 "small: end that. The process obeys at its next allocation, free or copy.\n"
+	 "Exit status: 0; 1 when the process does not do so; 2 usage."},
 	{"sleep", gm_sleep_main, GM_OPTIONS_ALWAYS, "PID...",
 	 "Send what processes hold on GPUs to host memory",
 	 "Of processes under GPUMEM_SLEEP=1 of this user. They wake at their next use.\n"

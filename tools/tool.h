@@ -45,6 +45,7 @@ int gm_export_main(const struct gm_command *self, int argc, char **argv);
 int gm_plot_main(const struct gm_command *self, int argc, char **argv);
 int gm_hist_main(const struct gm_command *self, int argc, char **argv);
 int gm_report_main(const struct gm_command *self, int argc, char **argv);
+int gm_log_main(const struct gm_command *self, int argc, char **argv);
 int gm_sleep_main(const struct gm_command *self, int argc, char **argv);
 int gm_wake_main(const struct gm_command *self, int argc, char **argv);
 

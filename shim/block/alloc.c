@@ -87,6 +87,8 @@ static void request_served(const struct request *q, const struct gm_block *b, un
 	record.flags = (uint16_t)flags;
 	if (gm_stack_wanted(b->size))
 		record_add_stack(&record, q->from, end);
+	if (!record.stack && gm_held_may(b->size))
+		gm_held_drop(b->id); /* a recording that just began may have found the block */
 	gm_log_put(&record);
 }
 

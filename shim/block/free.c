@@ -11,7 +11,6 @@
 #include "shim/device.h"
 #include "shim/foreign/foreign.h"
 #include "stack/held.h"
-#include "stack/stack.h"
 
 /* The record of a free between the moments `start` and `end`. */
 static struct gm_record free_record(enum gm_hook_id hook, uint64_t start, uint64_t end,
@@ -29,21 +28,11 @@ static struct gm_record free_record(enum gm_hook_id hook, uint64_t start, uint64
 	return record;
 }
 
-static struct gm_block foreign_block(const struct gm_foreign *f)
-{
-	return (struct gm_block){.base = f->key,
-				 .size = f->size,
-				 .held = f->size,
-				 .id = f->id,
-				 .context = f->context,
-				 .ordinal = f->ordinal};
-}
-
 static void free_log(const struct gm_record *record)
 {
 	if (!gm_log_wants(GM_RECORD_FREE))
 		return;
-	if (gm_stack_wanted(record->size))
+	if (gm_held_may(record->size))
 		gm_held_drop(record->id);
 	gm_log_put(record);
 }
@@ -69,7 +58,8 @@ void gm_shim_freed(enum gm_hook_id hook, const struct gm_block *b, struct gm_tim
 	gm_count_in(parts, b->ordinal, GM_C_free_bytes, b->size);
 	if (!gm_log_wants(GM_RECORD_FREE)) /* else no record is made */
 		return;
-	struct gm_record record = free_record(hook, call.start, end, b, 0);
+	/* A recording may have begun during a call that is not timed. */
+	struct gm_record record = free_record(hook, call.start, call.start ? end : 0, b, 0);
 	free_log(&record);
 }
 
@@ -107,7 +97,7 @@ static CUresult free_foreign(enum gm_hook_id hook, CUdeviceptr address, CUstream
 	gm_counter_add(f.ordinal, GM_C_free_driver, 1);
 	uint64_t end = gm_tick();
 	gm_shim_happened(gm_tick_clock(end));
-	const struct gm_block block = foreign_block(&f);
+	const struct gm_block block = gm_foreign_block(&f);
 	struct gm_record record = free_record(hook, start, end, &block, GM_RECORD_DRIVER);
 	free_log(&record);
 	return result;
@@ -208,7 +198,7 @@ static void owned_driver_gone(const struct gm_foreign *f)
 	uint64_t now = gm_tick();
 	if (f->kind != GM_FOREIGN_DRIVER)
 		return;
-	const struct gm_block block = foreign_block(f);
+	const struct gm_block block = gm_foreign_block(f);
 	struct gm_record record = free_record(GM_HOOK_NONE, now, now, &block,
 					      GM_RECORD_DRIVER | GM_RECORD_CONTEXT_GONE);
 	gm_counter_add(f->ordinal, GM_C_free_driver, 1);

@@ -63,7 +63,7 @@ static void holder_add(struct gm_holder *h, uint64_t blocks, uint64_t bytes, uin
 
 static void block_add(struct search *s, uint64_t id, uint64_t size)
 {
-	const uint32_t stack = gm_stack_wanted(size) ? gm_held_stack(id) : 0;
+	const uint32_t stack = gm_held_may(size) ? gm_held_stack(id) : 0;
 	struct gm_holder *h = &s->out->rest;
 	if (s->n < s->out->of.room / 4 * 3 || search_grow(s)) {
 		h = place_of(s->out, stack, size);

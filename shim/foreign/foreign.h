@@ -7,6 +7,7 @@
 #ifndef GM_SHIM_FOREIGN_FOREIGN_H
 #define GM_SHIM_FOREIGN_FOREIGN_H
 
+#include "pool/pool.h"
 #include "shim/call.h"
 
 enum gm_foreign_kind {
@@ -48,6 +49,17 @@ struct gm_foreign {
 
 /* An id for memory of GM_FOREIGN_DRIVER; no block ever has the same id. */
 uint64_t gm_foreign_next_id(void);
+
+/* A piece as a block. */
+static inline struct gm_block gm_foreign_block(const struct gm_foreign *f)
+{
+	return (struct gm_block){.base = f->key,
+				 .size = f->size,
+				 .held = f->size,
+				 .id = f->id,
+				 .context = f->context,
+				 .ordinal = f->ordinal};
+}
 
 /* Store and count a new piece of the driver. */
 void gm_foreign_add(const struct gm_foreign *piece);

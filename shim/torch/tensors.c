@@ -2,6 +2,7 @@
 #include "shim/torch/tensors.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/hash.h"
 #include "base/lock.h"
@@ -51,6 +52,11 @@ struct tensor {
 
 static struct tensor *tensors, *spare;
 static uint64_t ids;
+
+/* Those from before the recording, by device: not known one by one. */
+static struct {
+	uint64_t bytes, n;
+} before[GM_COUNTER_DEVICES];
 
 static struct tensor *tensor_make(void)
 {
@@ -121,6 +127,10 @@ static void tensor_remove(struct tensor *is)
 	if (tensor) {
 		is->id = tensor->id;
 		tensor_drop(tensor);
+	} else if (before[is->device].n) {
+		const uint64_t bytes = before[is->device].bytes;
+		before[is->device].n--;
+		before[is->device].bytes -= is->bytes < bytes ? is->bytes : bytes;
 	}
 	gm_lock_release(&lock);
 }
@@ -235,6 +245,46 @@ void gm_tensors_walk(void (*each)(void *arg, const struct gm_record *live), void
 			gm_table_write(tensor->stack);
 		each(arg, &live);
 	}
+	for (unsigned d = 0; d < GM_COUNTER_DEVICES; d++) {
+		const struct gm_record live = {.size = before[d].bytes,
+					       .held = before[d].n,
+					       .id = GM_TENSORS_BEFORE,
+					       .stack = GM_STACK_BEFORE,
+					       .device = (uint8_t)d,
+					       .kind = GM_RECORD_TENSOR_LIVE};
+		if (before[d].n)
+			each(arg, &live);
+	}
+	gm_lock_release(&lock);
+}
+
+void gm_tensors_clear(void)
+{
+	struct tensor *tensor, *next;
+	gm_lock_take(&lock);
+	HASH_ITER(hh, tensors, tensor, next)
+	{
+		HASH_DEL(tensors, tensor);
+		free(tensor);
+	}
+	memset(before, 0, sizeof before);
+	gm_lock_release(&lock);
+}
+
+void gm_tensors_add_before(void)
+{
+	gm_lock_take(&lock);
+	for (unsigned d = 0; d < GM_COUNTER_DEVICES; d++) {
+		before[d].n =
+			gm_counter_get(d, GM_C_tensor_calls) - gm_counter_get(d, GM_C_tensor_frees);
+		before[d].bytes = gm_counter_get(d, GM_C_tensor_bytes);
+	}
+	/* Those that were made since the recording began are known. */
+	for (const struct tensor *tensor = tensors; tensor; tensor = tensor->hh.next) {
+		const uint64_t bytes = before[tensor->device].bytes;
+		before[tensor->device].n -= before[tensor->device].n > 0;
+		before[tensor->device].bytes -= tensor->bytes < bytes ? tensor->bytes : bytes;
+	}
 	gm_lock_release(&lock);
 }
 
@@ -243,4 +293,5 @@ void gm_tensors_forget(void)
 	gm_lock_init(&lock, GM_LOCK_RANK_TABLE);
 	tensors = spare = NULL;
 	ids = 0;
+	memset(before, 0, sizeof before);
 }

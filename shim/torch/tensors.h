@@ -19,6 +19,13 @@
  * of the tensors, under which `each` must not allocate tensors. */
 void gm_tensors_walk(void (*each)(void *arg, const struct gm_record *live), void *arg);
 
+/* No tensor is known from now on. Takes the lock of the tensors. */
+void gm_tensors_clear(void);
+
+/* A recording has begun: walks have a record for all tensors that live and are not known
+ * (GM_TENSORS_BEFORE). Takes the lock of the tensors. */
+void gm_tensors_add_before(void);
+
 /* In a forked child: no tensor is known. */
 void gm_tensors_forget(void);
 

@@ -125,7 +125,8 @@ static bool orders_check(const struct gm_log_file *file, unsigned device, const 
 	}
 	static const enum gm_counter pairs[][2] = {{GM_C_requested_peak, GM_C_requested_peak_time},
 						   {GM_C_mapped_peak, GM_C_mapped_peak_time}};
-	for (size_t i = 0; file->about.closed && i < 2; i++) {
+	/* A peak may be older than a recording. */
+	for (size_t i = 0; file->about.closed && !file->about.recording && i < 2; i++) {
 		uint64_t time = counters[pairs[i][1]];
 		bool within = time >= file->about.start && time <= file->about.end;
 		if (counters[pairs[i][0]] && !within)
@@ -361,7 +362,7 @@ static bool events_count(struct events *events, const struct gm_record *r)
 		t->bytes += driver ? 0 : r->size;
 		return driver || gm_array_push(&events->born, block);
 	case GM_RECORD_LIVE:
-		return gm_array_push(&events->born, block);
+		return driver || gm_array_push(&events->born, block);
 	case GM_RECORD_FREE:
 		if (r->status) /* refused: nothing was freed */
 			return true;
@@ -516,7 +517,7 @@ static bool file_check(struct gm_log_file *file, const struct why *why)
 	struct events *events = NULL;
 	if (*file->damage)
 		return check_fail(why, "%s", file->damage);
-	if (file->about.closed && file->about.torn)
+	if ((file->about.closed || file->about.ended) && file->about.torn)
 		return check_fail(why,
 				  "%" PRIu64 " records were never finished, but the log was closed",
 				  file->about.torn);

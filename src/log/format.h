@@ -28,7 +28,7 @@
 #define GM_PAGE_OFFSET (32 * GM_KIB) /* of the live counters; a checkpoint has GM_PAGE_ROOM */
 #define GM_STRING_MAX 4096	     /* longer texts are cut */
 
-enum gm_format_level { GM_LEVEL_SMALL = 1, GM_LEVEL_EVENTS = 2 };
+enum gm_format_level { GM_LEVEL_SMALL = 1, GM_LEVEL_EVENTS = 2, GM_LEVEL_RECORDING = 3 };
 
 struct gm_segment_head {
 	char magic[8];

@@ -153,7 +153,7 @@ static void progress_report(const struct gm_log_file *file, uint64_t done, uint6
 bool gm_load_segments(struct gm_log_file *file)
 {
 	uint64_t n = (file->size + file->segment_size - 1) / file->segment_size;
-	file->passed = file->about.closed && n > GM_LOAD_HELD;
+	file->passed = (file->about.closed || file->about.ended) && n > GM_LOAD_HELD;
 	if (n > SEGMENTS_MOST)
 		gm_load_damage(file, "more than %d segments", SEGMENTS_MOST);
 	for (uint64_t i = 0; i < n && i < SEGMENTS_MOST; i++)
@@ -356,6 +356,8 @@ bool gm_load_index(struct gm_log_file *file)
 	keys_sort(file, &file->keys);
 	if (file->keys.of.n)
 		file->last = file->keys.of.at[file->keys.of.n - 1].time;
+	if (!gm_load_things_add_before(file))
+		return false;
 	gm_load_things_unique(file);
 	return !file->passed || fstat(file->fd, &file->identity) == 0;
 }

@@ -109,6 +109,8 @@ bool gm_load_sample(const struct gm_load_segment *segment, uint32_t slot, struct
 bool gm_load_things_add(struct gm_log_file *file, const struct gm_load_segment *segment,
 			uint32_t slot);
 void gm_load_things_unique(struct gm_log_file *file);
+/* Add the stack of GM_STACK_BEFORE. False: host memory is short. */
+bool gm_load_things_add_before(struct gm_log_file *file);
 /* Does a record of the kind define a thing? */
 bool gm_load_defines(uint8_t kind);
 /* The thing of a number; NULL: there is none. */

@@ -61,8 +61,8 @@ void gm_log_put_heap(const struct gm_record *record, const struct gm_heap_sample
 /* Append a STACK or OBJECT with its body. */
 void gm_log_put_body(const struct gm_record *record, const void *body, size_t length);
 
-/* Sequence number of the segment that is being written; 0: none. Each segment needs the STACKs and
- * OBJECTs that its records refer to. */
+/* A number of the segment that events are written to, which no other segment of the process has, in
+ * any log; 0: none. Each segment needs the STACKs and OBJECTs that its records refer to. */
 uint64_t gm_log_sequence(void);
 
 /* The number of `text` in the log; the first call with a text writes it. 0: it cannot be kept. */

@@ -26,6 +26,13 @@
 #define GM_PAGE_ROWS (1 + GM_COUNTER_DEVICES)			/* the process, then each device */
 #define GM_PAGE_STRIDE (((unsigned)GM_COUNTER_COUNT + 7) & ~7u) /* rows begin on cache lines */
 
+/* What the page says about the end of its log. */
+enum gm_page_end {
+	GM_PAGE_OPEN,
+	GM_PAGE_CLOSED, /* cleanly, as the process ended */
+	GM_PAGE_ENDED,	/* a recording was ended, the process went on: calls may be half counted */
+};
+
 struct gm_page_head {
 	char magic[8];
 	uint32_t version;
@@ -33,7 +40,7 @@ struct gm_page_head {
 	uint32_t stride;   /* values from one row to the next */
 	uint32_t rows;
 	uint32_t pid;
-	uint32_t closed;   /* 1: the log was closed cleanly */
+	uint32_t closed;   /* enum gm_page_end */
 	uint64_t start;	   /* CLOCK_MONOTONIC, ns */
 	uint64_t last;	   /* last sign of life: CLOCK_MONOTONIC, ns */
 	uint64_t sequence; /* newest segment of the log */
@@ -55,12 +62,54 @@ struct gm_part_row {
 	_Atomic uint64_t part[GM_PART_PLACES];
 };
 
+/*
+ * Requests of other processes, which recording.h obeys. One who asks raises the number of `asked`
+ * by compare and exchange once the request of that number has its answer, then sets `wake`.
+ */
+enum gm_request { GM_REQUEST_NONE, GM_REQUEST_EVENTS, GM_REQUEST_SMALL };
+enum gm_answer {
+	GM_ANSWER_NONE,
+	GM_ANSWER_BEGUN,
+	GM_ANSWER_ENDED,
+	GM_ANSWER_GOES_ON, /* events are recorded already */
+	GM_ANSWER_IDLE,	   /* there is no recording to end */
+	GM_ANSWER_OWN,	   /* the log of the process itself is one of events */
+	GM_ANSWER_FAILED,  /* the error says why there is no file */
+	GM_ANSWER_UNKNOWN, /* a request of another version */
+};
+#define GM_REQUEST_SHIFT 24
+#define GM_ANSWERS 6
+
+struct gm_page_request {
+	_Atomic uint32_t able;	/* 1: the process obeys requests */
+	_Atomic uint32_t wake;	/* 1: there may be one */
+	_Atomic uint64_t asked; /* number << GM_REQUEST_SHIFT | enum gm_request */
+	/* The newest answers, each at its number % GM_ANSWERS: number << GM_REQUEST_SHIFT |
+	 * error << 8 | enum gm_answer. One who asks may be slow to look. */
+	_Atomic uint64_t answer[GM_ANSWERS];
+};
+
+/* The number of a request or an answer. */
+static inline uint64_t gm_request_number(uint64_t word)
+{
+	return word >> GM_REQUEST_SHIFT;
+}
+
+/* The answer at the place of a request's number; 0: none yet. */
+static inline _Atomic uint64_t *gm_request_answer(struct gm_page_request *request, uint64_t number)
+{
+	return &request->answer[number % GM_ANSWERS];
+}
+
 struct gm_parts {
 	uint32_t rows;
 	/* 1 + the counter at each place, 0: none; [0] in rows of the process, [1] of devices */
 	uint16_t counter[2][GM_PART_PLACES];
+	_Alignas(64) struct gm_page_request request;
 	struct gm_part_row of[GM_PART_ROWS];
 };
+_Static_assert(offsetof(struct gm_parts, request) == 64, "gpumem-log(5) gives the offsets");
+_Static_assert(sizeof(struct gm_page_request) == 64, "gpumem-log(5) gives the offsets");
 _Static_assert(offsetof(struct gm_parts, of) == 128, "gpumem-log(5) gives the offsets");
 _Static_assert(sizeof(struct gm_parts) == 64 * GM_KIB, "gpumem-log(5) gives the offsets");
 

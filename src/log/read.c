@@ -145,6 +145,7 @@ bool gm_load_about(struct gm_log_file *file)
 	about->level = head->level == GM_LEVEL_SMALL ? "small" : "events";
 	about->rank = head->rank;
 	about->pid = (int)head->pid;
+	about->recording = head->level == GM_LEVEL_RECORDING;
 	about->driver_version = head->driver_version;
 	about->start = head->start;
 	about->start_wall = head->start_wall;
@@ -194,7 +195,8 @@ static void about_finish(struct gm_log_file *file)
 			  (file->kept & needed) == needed && !(about->closed && about->torn);
 	about->running = process_is_running(file);
 	about->since = first->head.sequence == 1 ? about->start : first->head.begun;
-	about->since_known = first->head.sequence == 1 || first->head.live_known;
+	about->since_known =
+		(first->head.sequence == 1 && !about->recording) || first->head.live_known;
 	about->kept = file->kept;
 }
 
@@ -226,7 +228,8 @@ static bool file_load(struct gm_log_file *file, char *why, size_t n)
 	/* Before the records: a log that is closed now does not change while it is read. */
 	file->page_known = gm_load_page(file, GM_PAGE_OFFSET, &file->page);
 	file->about.ended_known = file->page_known;
-	file->about.closed = file->page_known && file->page.closed == 1;
+	file->about.closed = file->page_known && file->page.closed == GM_PAGE_CLOSED;
+	file->about.ended = file->page_known && file->page.closed == GM_PAGE_ENDED;
 	file->sequence = file->page.sequence;
 	file->size = file_size(file);
 	if (!gm_load_segments(file))
@@ -242,7 +245,7 @@ static bool file_load(struct gm_log_file *file, char *why, size_t n)
 	if (!gm_load_about(file) || !gm_load_index(file))
 		return read_fail(why, n, "out of memory");
 	/* Again after the records: counters are at least as new as the events that were read. */
-	if (!file->about.closed && file->page_known)
+	if (!file->about.closed && !file->about.ended && file->page_known)
 		gm_load_page(file, GM_PAGE_OFFSET, &file->page);
 	about_finish(file);
 	return true;

@@ -35,6 +35,8 @@ struct gm_log_about {
 		end;	  /* ns; start and end on CLOCK_MONOTONIC; end: last sign of life */
 	bool closed;	  /* cleanly; else, if ended_known, the process was killed or still runs */
 	bool ended_known; /* the page of counters, which records the end, is readable */
+	bool recording;	  /* events from a request on: counters are those of the whole run */
+	bool ended;	  /* a recording: it was ended, and the process went on */
 	bool running;	  /* the process lives on this host and has the log open */
 	unsigned n_devices, n_hooks, n_knobs;
 	const struct gm_log_read_device *devices;

@@ -196,6 +196,13 @@ struct gm_frame {
 #define GM_FRAME_PYTHON UINT32_MAX
 /* Backward of an operator of PyTorch: place is the number of the STACK of its forward call. */
 #define GM_FRAME_FORWARD (UINT32_MAX - 1)
+/* In no log: the frame that readers give to GM_STACK_BEFORE. */
+#define GM_FRAME_BEFORE (UINT32_MAX - 2)
+/* In place of a stack's number: the block is from before the recording. */
+#define GM_STACK_BEFORE UINT32_MAX
+/* In place of a tensor's number, in TENSOR_LIVE: all those from before the recording, `held` of
+ * them; each TENSOR_FREE of number 0 is of one of them. */
+#define GM_TENSORS_BEFORE UINT64_MAX
 #define GM_FRAMES_MOST 128  /* in a STACK */
 #define GM_BUILD_ID_MOST 32 /* bytes in an OBJECT; longer ones are cut */
 

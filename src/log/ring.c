@@ -41,16 +41,15 @@ void gm_ring_touch(struct gm_writer *w)
 
 /* Request the work that is due soon after `slot`, the first of a block, is written. Several blocks
  * in a row may request a spare. */
-static __attribute__((noinline)) void due_set_ahead(struct gm_writer *w,
-						    const struct gm_segment *segment, uint32_t slot)
+static __attribute__((noinline)) void due_set_ahead(const struct gm_segment *segment, uint32_t slot)
 {
 	uint32_t touched = atomic_load_explicit(&segment->touched, memory_order_relaxed), due = 0;
 	if (slot - alarm_slot(segment) < 4 * GM_BLOCK)
 		due |= GM_DUE_SPARE;
 	if (slot + TOUCH / 2 > touched && touched < segment->slots)
 		due |= GM_DUE_TOUCH;
-	if (GM_UNLIKELY(due & ~atomic_load_explicit(&w->due, memory_order_relaxed)))
-		atomic_fetch_or_explicit(&w->due, due, memory_order_relaxed);
+	if (GM_UNLIKELY(due & ~atomic_load_explicit(&gm_writer_due, memory_order_relaxed)))
+		atomic_fetch_or_explicit(&gm_writer_due, due, memory_order_relaxed);
 }
 
 static struct gm_segment *segment_other(struct gm_writer *w)
@@ -63,6 +62,13 @@ uint64_t gm_ring_records(const struct gm_writer *w)
 	gm_lock_assert_held(GM_LOCK_RANK_LOG);
 	return w->records + gm_segment_records(&w->segments[0], NULL) +
 	       gm_segment_records(&w->segments[1], NULL);
+}
+
+/* The counter is that of the process's own log. */
+static void records_count(const struct gm_writer *w)
+{
+	if (w == &gm_writer)
+		gm_counter_set(0, GM_C_log_records, gm_ring_records(w));
 }
 
 /* Make `segment` the segment of `sequence`. Its place in the file may be that of the oldest
@@ -81,7 +87,7 @@ static int segment_make(struct gm_writer *w, struct gm_segment *segment, uint64_
 				      offset + offsetof(struct gm_segment_head, sequence));
 	if (error)
 		return error;
-	gm_writer_drop(w->records_at[place]);
+	gm_writer_drop(w, w->records_at[place]);
 	w->dropped += w->records_at[place];
 	w->records_at[place] = 0;
 	gm_writer_describe(w, segment, sequence);
@@ -103,7 +109,7 @@ int gm_ring_open(struct gm_writer *w, uint64_t limit)
 		error = gm_writer_share_counters(w);
 	if (error)
 		return error;
-	gm_segment_head(first)->live_known = 1; /* no block is live yet */
+	gm_segment_head(first)->live_known = w == &gm_writer; /* no block is live yet */
 	gm_writer_show(w, first, 1);
 	atomic_store(&w->current, first);
 	return 0;
@@ -122,7 +128,7 @@ static bool segment_retire(struct gm_writer *w, struct gm_segment *old, bool pat
 	uint32_t records = (uint32_t)gm_segment_forget_records(old);
 	w->records += records;
 	if (w->file.memory && gm_writer_flush(w, old, 0, gm_segment_used(old))) {
-		gm_writer_drop(records);
+		gm_writer_drop(w, records);
 		records = 0;
 	}
 	w->records_at[(sequence - 1) % w->places] = records;
@@ -155,7 +161,7 @@ static bool segment_turn(struct gm_writer *w, const struct gm_segment *full)
 {
 	int saved = errno;
 	bool ok = true;
-	gm_lock_take(&w->lock);
+	gm_lock_take(&gm_writer_lock);
 	if (atomic_load(&w->current) == full) {
 		int error = segment_prepare(w, true);
 		ok = !error;
@@ -163,15 +169,15 @@ static bool segment_turn(struct gm_writer *w, const struct gm_segment *full)
 			gm_writer_end(w, error);
 		if (ok) {
 			struct gm_segment *next = segment_other(w);
-			gm_counter_set(0, GM_C_log_records, gm_ring_records(w));
+			records_count(w);
 			gm_writer_show(w, next, atomic_load(&next->sequence));
 			w->now = !w->now;
 			w->ready = false;
 			atomic_store(&w->current, next);
-			atomic_fetch_or(&w->due, GM_DUE_CHECKPOINT);
+			atomic_fetch_or(&gm_writer_due, GM_DUE_CHECKPOINT);
 		}
 	}
-	gm_lock_release(&w->lock);
+	gm_lock_release(&gm_writer_lock);
 	errno = saved;
 	return ok;
 }
@@ -190,7 +196,7 @@ bool gm_ring_put(struct gm_writer *w, const struct gm_record *record, const void
 		if (GM_LIKELY(taken != GM_TAKEN_NONE)) {
 			gm_segment_write(segment, slot, record, body, length);
 			if (GM_UNLIKELY(taken == GM_TAKEN_BLOCK))
-				due_set_ahead(w, segment, slot);
+				due_set_ahead(segment, slot);
 			gm_segment_leave(segment, 1);
 			return true;
 		}
@@ -209,27 +215,27 @@ void gm_ring_flush(struct gm_writer *w)
 	if (!w->ready)
 		segment_retire(w, segment_other(w), false);
 	if (!gm_writer_flush(w, now, now->written, gm_segment_used(now)))
-		gm_writer_flush_page(w, false);
+		gm_writer_flush_page(w, GM_PAGE_OPEN);
 }
 
-void gm_ring_close(struct gm_writer *w)
+void gm_ring_close(struct gm_writer *w, enum gm_page_end end)
 {
 	struct gm_segment *now = &w->segments[w->now];
 	gm_lock_assert_held(GM_LOCK_RANK_LOG);
 	atomic_store(&w->current, NULL);
 	bool clean = gm_segment_drain(now, true) && gm_segment_drain(segment_other(w), true);
 	uint64_t length = w->file.length;
-	gm_counter_set(0, GM_C_log_records, gm_ring_records(w));
+	records_count(w);
 	if (w->file.memory) {
 		if (!w->ready)
 			segment_retire(w, segment_other(w), true);
 		if (gm_writer_flush(w, now, 0, gm_segment_used(now)))
-			gm_writer_drop(gm_segment_records(now, NULL));
+			gm_writer_drop(w, gm_segment_records(now, NULL));
 	}
 	/* In the first round the current segment is the last in the file, except for a prepared
 	 * one. */
 	if (atomic_load(&now->sequence) <= w->places)
 		length = now->offset + now->slots_offset +
 			 (uint64_t)gm_segment_used(now) * GM_SLOT_SIZE;
-	gm_writer_finish(w, length, clean);
+	gm_writer_finish(w, length, clean ? end : GM_PAGE_OPEN);
 }

@@ -25,7 +25,8 @@ void gm_ring_prepare(struct gm_writer *w);
 /* Write a `memory` log to its file. */
 void gm_ring_flush(struct gm_writer *w);
 
-void gm_ring_close(struct gm_writer *w);
+/* `end`: what the page says if no writer is inside. */
+void gm_ring_close(struct gm_writer *w, enum gm_page_end end);
 
 /* Records finished in all segments so far. */
 uint64_t gm_ring_records(const struct gm_writer *w);

@@ -13,7 +13,7 @@
 /* The calling thread's slots in the segment that it last wrote to, and its stripe. */
 static GM_TLS struct {
 	const struct gm_segment *segment;
-	uint64_t sequence; /* of the segment when the slots were taken */
+	uint64_t generation; /* of the segment when the slots were taken */
 	uint32_t next, end;
 	uint32_t stripe; /* 1 + its index; 0: none yet */
 	bool alone;	 /* no other thread has the stripe */
@@ -60,9 +60,9 @@ void gm_segment_leave(struct gm_segment *segment, unsigned records)
 
 enum gm_taken gm_segment_take(struct gm_segment *segment, uint32_t n, uint32_t *slot)
 {
-	uint64_t sequence = atomic_load_explicit(&segment->sequence, memory_order_relaxed);
+	uint64_t generation = atomic_load_explicit(&segment->generation, memory_order_relaxed);
 	enum gm_taken taken = GM_TAKEN;
-	if (GM_UNLIKELY(mine.segment != segment || mine.sequence != sequence ||
+	if (GM_UNLIKELY(mine.segment != segment || mine.generation != generation ||
 			mine.end - mine.next < n)) {
 		uint32_t want = n > GM_BLOCK ? n : GM_BLOCK;
 		uint32_t at = atomic_load_explicit(&segment->next, memory_order_relaxed);
@@ -71,7 +71,7 @@ enum gm_taken gm_segment_take(struct gm_segment *segment, uint32_t n, uint32_t *
 		if (at > segment->slots || segment->slots - at < n)
 			return GM_TAKEN_NONE;
 		mine.segment = segment;
-		mine.sequence = sequence;
+		mine.generation = generation;
 		mine.next = at;
 		mine.end = at + want < segment->slots ? at + want : segment->slots;
 		taken = GM_TAKEN_BLOCK;

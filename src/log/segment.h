@@ -31,6 +31,8 @@ struct gm_segment {
 	char *base; /* the whole segment, mapped or private memory */
 	uint64_t offset, size;
 	_Atomic uint64_t sequence;
+	/* Of this use of the memory: no other use in this process has the same. */
+	_Atomic uint64_t generation;
 	uint32_t slots_offset, slots;
 	_Atomic uint32_t touched; /* slots whose pages were faulted in ahead of writers */
 	uint32_t written;	  /* slots already written to a `memory` file */

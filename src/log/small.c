@@ -156,7 +156,7 @@ void gm_small_flush(struct gm_writer *w)
 	if (!w->file.memory || w->ended)
 		return;
 	gm_writer_flush(w, &w->segments[0], 0, group_slot(area.samples));
-	gm_writer_flush_page(w, false);
+	gm_writer_flush_page(w, GM_PAGE_OPEN);
 }
 
 void gm_small_close(struct gm_writer *w)
@@ -167,5 +167,5 @@ void gm_small_close(struct gm_writer *w)
 	atomic_store(&w->current, NULL);
 	if (w->file.memory && !w->ended)
 		gm_writer_flush(w, segment, 0, end);
-	gm_writer_finish(w, segment->slots_offset + (uint64_t)end * GM_SLOT_SIZE, true);
+	gm_writer_finish(w, segment->slots_offset + (uint64_t)end * GM_SLOT_SIZE, GM_PAGE_CLOSED);
 }

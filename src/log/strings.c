@@ -10,6 +10,7 @@
 
 struct string {
 	uint32_t number;
+	bool claimed; /* gm_strings_claim */
 	size_t length;
 	UT_hash_handle hh;
 	char text[];
@@ -18,19 +19,19 @@ struct string {
 static struct gm_lock lock = GM_LOCK_INIT(GM_LOCK_RANK_STRING);
 static struct string *table;		    /* by text */
 static GM_ARRAY(struct string *) by_number; /* from 0 */
-static size_t room;
+static size_t most, kept, claimed;
 
 void gm_strings_limit(size_t bytes)
 {
 	gm_lock_take(&lock);
-	room = bytes;
+	most = bytes;
 	gm_lock_release(&lock);
 }
 
 static struct string *string_add(const char *text, size_t length)
 {
 	gm_lock_assert_held(GM_LOCK_RANK_STRING);
-	if (length > room || !gm_array_reserve(&by_number, by_number.n + 1))
+	if (kept > most || length > most - kept || !gm_array_reserve(&by_number, by_number.n + 1))
 		return NULL;
 	struct string *string = calloc(1, sizeof *string + length + 1);
 	if (!string)
@@ -44,7 +45,7 @@ static struct string *string_add(const char *text, size_t length)
 		return NULL;
 	}
 	by_number.at[by_number.n++] = string;
-	room -= length;
+	kept += length;
 	return string;
 }
 
@@ -60,6 +61,20 @@ uint32_t gm_strings_number(const char *text, size_t length, bool *fresh)
 	}
 	gm_lock_release(&lock);
 	return string ? string->number : 0;
+}
+
+bool gm_strings_claim(uint32_t number, size_t bytes)
+{
+	bool first = false;
+	gm_lock_take(&lock);
+	if (number && number <= by_number.n) {
+		struct string *string = by_number.at[number - 1];
+		first = !string->claimed && claimed + string->length <= bytes;
+		claimed += first ? string->length : 0;
+		string->claimed = string->claimed || first;
+	}
+	gm_lock_release(&lock);
+	return first;
 }
 
 const char *gm_strings_text(uint32_t number, size_t *length)
@@ -80,5 +95,5 @@ void gm_strings_forget(void)
 	gm_lock_init(&lock, GM_LOCK_RANK_STRING);
 	table = NULL;
 	memset(&by_number, 0, sizeof by_number);
-	room = 0;
+	most = kept = claimed = 0;
 }

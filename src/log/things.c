@@ -80,6 +80,20 @@ bool gm_load_things_add(struct gm_log_file *file, const struct gm_load_segment *
 	return !whole;
 }
 
+bool gm_load_things_add_before(struct gm_log_file *file)
+{
+	struct gm_log_stack *stack = calloc(1, sizeof *stack + sizeof stack->frames[0]);
+	const struct gm_load_thing thing = {GM_STACK_BEFORE, stack};
+	if (!stack)
+		return false;
+	stack->n = 1;
+	stack->frames[0].object = GM_FRAME_BEFORE;
+	if (gm_array_push(&file->stacks, thing))
+		return true;
+	free(stack);
+	return false;
+}
+
 static int thing_compare(const void *a, const void *b)
 {
 	const struct gm_load_thing *x = a, *y = b;

@@ -5,6 +5,9 @@
 #include <stdlib.h>
 
 #include "base/lock.h"
+#include "log/record.h"
+
+atomic_bool gm_held_any_size;
 
 enum { PARTS = 16, LEAST = 256 };
 
@@ -113,8 +116,27 @@ uint32_t gm_held_stack(uint64_t id)
 	return stack;
 }
 
+void gm_held_add_before(uint64_t id)
+{
+	atomic_store_explicit(&gm_held_any_size, true, memory_order_relaxed);
+	gm_held_add(id, GM_STACK_BEFORE);
+}
+
+void gm_held_clear(void)
+{
+	atomic_store_explicit(&gm_held_any_size, false, memory_order_relaxed);
+	for (unsigned i = 0; i < PARTS; i++) {
+		gm_lock_take(&parts[i].lock);
+		free(parts[i].at);
+		parts[i].at = NULL;
+		parts[i].n = parts[i].room = 0;
+		gm_lock_release(&parts[i].lock);
+	}
+}
+
 void gm_held_forget(void)
 {
+	atomic_store(&gm_held_any_size, false);
 	for (unsigned i = 0; i < PARTS; i++) {
 		gm_lock_init(&parts[i].lock, GM_LOCK_RANK_STACK);
 		parts[i].at = NULL;

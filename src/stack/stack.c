@@ -19,17 +19,28 @@
 enum { HALF = GM_FRAMES_MOST / 2 }; /* most frames of C, and of Python */
 _Static_assert((int)HALF <= (int)GM_UNWIND_MOST, "as many are unwound");
 
-size_t gm_stack_least = SIZE_MAX;
+_Atomic size_t gm_stack_least = SIZE_MAX;
 
 static const void *own_object;
+static bool opened;
 static GM_TLS bool capturing;
 
 bool gm_stack_open(size_t least, const void *own)
 {
-	gm_stack_least = least;
-	own_object = own;
-	gm_recent_open();
-	return gm_cfi_open();
+	if (!opened) {
+		own_object = own;
+		gm_recent_open();
+		opened = true;
+	}
+	const bool unwinds = gm_cfi_open();
+	atomic_store_explicit(&gm_stack_least, least, memory_order_release);
+	return unwinds;
+}
+
+void gm_stack_close(void)
+{
+	atomic_store(&gm_stack_least, SIZE_MAX);
+	gm_held_clear();
 }
 
 /* Memory of a capture. The program's stack may be small: a coroutine's, or a signal handler's. */
@@ -177,5 +188,5 @@ void gm_stack_forget(void)
 	gm_python_forget();
 	for (unsigned i = 0; i < SPARES; i++) /* their frames have the parent's string numbers */
 		free(atomic_exchange(&spares[i], NULL));
-	capturing = false;
+	opened = capturing = false;
 }

@@ -6,6 +6,7 @@
 #ifndef GM_STACK_STACK_H
 #define GM_STACK_STACK_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -15,21 +16,24 @@
 #define GM_STACK_LARGE ((size_t)64 << 10) /* GPUMEM_STACKS=large: from this size on */
 
 /* The least size of an allocation with a stack; SIZE_MAX: no stacks. */
-extern size_t gm_stack_least;
+extern _Atomic size_t gm_stack_least;
 static inline bool gm_stack_wanted(size_t size)
 {
-	return GM_UNLIKELY(size >= gm_stack_least);
+	return GM_UNLIKELY(size >= atomic_load_explicit(&gm_stack_least, memory_order_acquire));
 }
 
 static inline bool gm_stacks_are_on(void)
 {
-	return gm_stack_least != SIZE_MAX;
+	return atomic_load_explicit(&gm_stack_least, memory_order_acquire) != SIZE_MAX;
 }
 
 /* Allocations of `least` bytes and more have a stack from now on. The innermost frames in the
- * object of `own` are left out; NULL: none are. One thread, before any other call. False: no
- * unwinder, so that stacks have Python frames only. */
+ * object of `own` are left out; NULL: none are. One thread at a time. False: no unwinder, so that
+ * stacks have Python frames only. */
 bool gm_stack_open(size_t least, const void *own);
+
+/* No allocation has a stack from now on, and no live block. */
+void gm_stack_close(void);
 
 /* The program's call being served: its return address, and the begin of its callee's frame.
  * GM_STACK_FROM: use it in the function that the program called. */

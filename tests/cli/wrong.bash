@@ -6,8 +6,8 @@ commands() {
 	"$TOOL" --help | sed -n '/^Commands:/,/^$/s/^  \([a-z]*\) .*/\1/p'
 }
 
-# Operands of a command: none, one (a log or a process), log, logs, traces, files, processes, a command line,
-# or an optional one (asks).
+# Operands of a command: none, one (a log or a process), log, logs, traces, files, processes, a process and
+# what is asked of it, a command line, or an optional one (asks).
 operands_of() {
 	local help
 	help=$("$TOOL" "$1" --help)
@@ -22,6 +22,7 @@ operands_of() {
 	'[OPTION]... OLD NEW') echo two ;;
 	'[OPTION]... FILE...') echo files ;;
 	'PID...' | '[OPTION]... PID...') echo pids ;;
+	'PID {events|small}') echo asked ;;
 	'[OPTION]... [--] COMMAND [ARG]...') echo launch ;;
 	'[OPTION]... [--] [COMMAND [ARG]...]') echo asks ;;
 	*)

@@ -370,6 +370,8 @@ def none_here(*names):
     return "\n".join("gpumemstat: %s: no such file" % name for name in names)
 
 
+BAD_PIDS = ("0", "", "x", "1x", " 1", "2147483648", "99999999999999999999")
+
 # Wrong operands by what a command takes: the message behind its name, and its words.
 MORE, TWO = "unexpected argument 'more'", "unexpected argument 'two'"
 OLD_NEW, FILE, COMMAND = "expected OLD and NEW", "expected a FILE", "expected a COMMAND"
@@ -382,7 +384,12 @@ MISUSED = {
     "one": [(TWO, "one", "two"), (TWO, "one", "--", "two", "three")],
     "pids": [("expected PID",)] + [
         ("expected PID, not '%s'" % pid, "1", pid)
-        for pid in ("0", "", "x", "1x", " 1", "2147483648", "99999999999999999999")],
+        for pid in BAD_PIDS],
+    "asked": [("expected PID",), ("expected 'events' or 'small'", "1"),
+              ("unexpected argument 'more'", "1", "small", "more")] + [
+        ("expected PID, not '%s'" % pid, pid, "events") for pid in BAD_PIDS] + [
+        ("expected 'events' or 'small', not '%s'" % word, "1", word)
+        for word in ("", "off", "Events", "events,1s", "event")],
     "log": [(TWO, "one", "two"), (TWO, "one", "--", "two", "three")],
     "logs": [],
     "checks": [(LIMIT,), (LIMIT, "one.gml"), (LIMIT, "--"), (COMMAND, "--no-leaks", "--")],
@@ -450,7 +457,7 @@ def full_or_closed():
             yield fails(1, "gpumemstat: standard output: Bad file descriptor", *command, option,
                         streams=("null", "closed", "err"))
     for command, operands in COMMANDS.items():
-        if operands in ("launch", "asks", "pids", "checks"):
+        if operands in ("launch", "asks", "pids", "asked", "checks"):
             continue
         files = {"none": [], "two": ["x.gml", "x.gml"], "files": ["x.ptx"]}.get(operands, ["x.gml"])
         has_json = any(option.bit == "JSON" for option in accepted(command))
@@ -489,7 +496,7 @@ KINDS = {
     "operand": (operand, 3 * (ROWS - taking("asks"))),
     "process": (process, 9 * max(1, taking("one"))),
     "full_or_closed": (full_or_closed,
-                       8 * (ROWS + 1) + 3 * (ROWS - taking("launch", "asks", "pids", "checks"))),
+                       8 * (ROWS + 1) + 3 * (ROWS - taking("launch", "asks", "pids", "asked", "checks"))),
     "without_reader": (without_reader, 2 * (ROWS + 1)),
 }
 

@@ -10,7 +10,7 @@ GPU_BUILT = runtime cycles turns limits idle ipc late ordered capture peer pair 
 GPU_WALKED = words waves
 LINES_COPIED = big.py frameworks.py named.py oom.py run.sh snapshot.py
 EXTRA_DIST += $(LINES_COPIED:%=%D%/lines/%)
-GPU_COPIED = cycled.sh repeated.sh train.py with_cupy.py with_cupy_core.py with_cupy_inkernel.py with_jax.py with_nccl.py with_nccl_two.py with_numba.py with_torch_core.py with_torch_ipc.py with_torch_lt.py with_torch_streams.py with_torch_tokens.py under.sh run.sh others.py others.txt roads.py
+GPU_COPIED = cycled.sh repeated.sh train.py with_cupy.py with_cupy_core.py with_cupy_inkernel.py with_jax.py with_nccl.py with_nccl_two.py with_numba.py with_torch_core.py with_torch_ipc.py with_torch_lt.py with_torch_recording.py with_torch_streams.py with_torch_tokens.py under.sh run.sh others.py others.txt roads.py
 dist_check_SCRIPTS += %D%/others.bats
 TESTS += %D%/others.bats
 EXTRA_DIST += %D%/gpu.h %D%/heap.h %D%/heap.cu $(GPU_BUILT:%=%D%/%.cu) $(GPU_WALKED:%=%D%/%.cu) $(GPU_COPIED:%=%D%/%) \

@@ -159,6 +159,8 @@ torch_core          180  1  pool  TORCH_ADAPTER=./torch_adapter.so python3 with_
 cupy_core           180  1  pool  CORE_LIBRARY=./libgpumem-core.so.0 python3 with_cupy_core.py
 core_contexts       180  1  pool  LD_LIBRARY_PATH=. ./core_contexts seconds 60
 --
+torch_recording     600  1  pool  GPUMEM_LOG=small GPUMEMSTAT=./gpumemstat python3 with_torch_recording.py
+--
 turns               120  2  pool  GPUMEM_SLEEP=1 ./turns
 --
 neighbours          120  2  pool  ./neighbours

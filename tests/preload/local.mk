@@ -70,6 +70,7 @@ PRELOAD_SHARED = $(PRELOAD_CC) -O2 -shared -fPIC -o $@
 
 include %D%/containers.mk
 include %D%/tables.mk
+include %D%/recording.mk
 include %D%/stacks.mk
 
 %D%/plain/libcuda.so.1: %D%/fakecuda.c

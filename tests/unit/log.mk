@@ -46,3 +46,6 @@ tests_unit_test_stack_LDADD = $(UNIT_LDADD)
 UNIT_TESTS += tests/unit/test_log_names
 tests_unit_test_log_names_SOURCES = tests/unit/test_log_names.c tests/unit/log_help.h
 tests_unit_test_log_names_LDADD = $(UNIT_LDADD)
+UNIT_TESTS += tests/unit/test_recording
+tests_unit_test_recording_SOURCES = tests/unit/test_recording.c tests/unit/log_help.h
+tests_unit_test_recording_LDADD = $(UNIT_LDADD)

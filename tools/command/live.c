@@ -76,8 +76,8 @@ static void stacks_text(struct gm_emit *emit, const struct view *view,
 		gm_emit_break(emit);
 		gm_emit_line(emit, label, "%s%s%s",
 			     blocks_text(view->level, group->blocks, blocks, sizeof blocks),
-			     group->blocks > 1 ? ", the largest of " : "",
-			     group->blocks > 1 ? largest : "");
+			     group->blocks > 1 && group->largest ? ", the largest of " : "",
+			     group->blocks > 1 && group->largest ? largest : "");
 		gm_frames_show(emit, &view->symbols, (uint32_t)group->key);
 	}
 	for (size_t i = rows; i < part->n; i++)

@@ -13,6 +13,7 @@
 #include "residency/control.h"
 #include "residency/door.h"
 #include "residency/move.h"
+#include "tools/log/process.h"
 #include "tools/options.h"
 #include "tools/tool.h"
 
@@ -143,30 +144,20 @@ static bool process_ask(uint32_t pid, bool sleeps)
 	return done;
 }
 
-static bool pid_parse(const char *text, uint32_t *pid)
-{
-	char *end;
-	errno = 0;
-	unsigned long value = strtoul(text, &end, 10);
-	*pid = (uint32_t)value;
-	return *text >= '0' && *text <= '9' && !*end && !errno && value && value <= INT32_MAX;
-}
-
 static int command_run(const struct gm_command *self, int argc, char **argv, bool sleeps)
 {
 	struct gm_options options;
-	uint32_t pid;
-	int status = GM_EXIT_OK, first = gm_options_parse(&options, self, argc, argv);
+	int pid, status = GM_EXIT_OK, first = gm_options_parse(&options, self, argc, argv);
 	if (first == GM_OPTIONS_STOP)
 		return options.status;
 	if (first == argc)
 		return gm_tool_usage(self->name, "%s: expected PID", self->name);
 	for (int i = first; i < argc; i++)
-		if (!pid_parse(argv[i], &pid))
+		if (!gm_process_parse(argv[i], &pid))
 			return gm_tool_usage(self->name, "%s: expected PID, not '%s'", self->name,
 					     argv[i]);
 	for (int i = first; i < argc; i++)
-		if (pid_parse(argv[i], &pid) && !process_ask(pid, sleeps))
+		if (gm_process_parse(argv[i], &pid) && !process_ask((uint32_t)pid, sleeps))
 			status = GM_EXIT_FAILED;
 	int flushed = gm_tool_flush();
 	return status ? status : flushed;

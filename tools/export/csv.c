@@ -133,7 +133,8 @@ static void row_write(FILE *out, const struct gm_figures *f, const struct gm_log
 void gm_export_csv(FILE *out, const struct gm_options *options, struct gm_figures *figures)
 {
 	struct gm_log_entry entry;
-	const bool complete = figures->about->since <= figures->about->start;
+	const struct gm_log_about *about = figures->about;
+	const bool complete = about->since <= about->start && !about->recording;
 	const enum gm_level level = gm_level_of(figures->file);
 	(void)options;
 	fputs("time_ns,event,device,id,address,size,held,context,thread,call,duration_ns,status,"

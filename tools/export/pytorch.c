@@ -132,17 +132,19 @@ static void call_write(void *arg, const struct gm_frames_call *call)
 }
 
 /* The first use of a stack writes its frames; later uses refer to the memo. */
-static void frames_write(struct snapshot *snapshot, uint32_t stack)
+static void frames_write(struct snapshot *snapshot, uint32_t number)
 {
+	const uint32_t before = 0; /* no stack has this number */
+	const uint32_t stack = number == GM_STACK_BEFORE ? before : number;
 	key_write(snapshot, W_frames);
-	if (!stack || stack >= GM_EXPORT_STACKS) {
+	if (!number || stack >= GM_EXPORT_STACKS) {
 		none_write(snapshot);
 	} else if (snapshot->stacks[stack]) {
 		gm_pickle_again(&snapshot->pickle, snapshot->stacks[stack]);
 	} else {
 		gm_pickle_list(&snapshot->pickle);
 		gm_pickle_begin(&snapshot->pickle);
-		gm_frames_each(&snapshot->symbols, stack, call_write, snapshot);
+		gm_frames_each(&snapshot->symbols, number, call_write, snapshot);
 		gm_pickle_list_end(&snapshot->pickle);
 		snapshot->stacks[stack] = gm_pickle_keep(&snapshot->pickle);
 	}

@@ -198,7 +198,8 @@ bool gm_rule_bad_free(struct gm_figures *f, struct gm_finding *out)
 
 bool gm_rule_killed(struct gm_figures *f, struct gm_finding *out)
 {
-	return finding_count(out, f->about->ended_known && !f->about->closed && !f->about->running);
+	return finding_count(out, f->about->ended_known && !f->about->closed && !f->about->ended &&
+					  !f->about->running);
 }
 
 bool gm_rule_records_missing(struct gm_figures *f, struct gm_finding *out)

@@ -62,14 +62,6 @@ bool gm_leftover_logs_try(const char *name, uint64_t bytes)
 	return !error;
 }
 
-/* The path as seen from the current folder. */
-static const char *path_from_here(const char *path)
-{
-	char here[PATH_MAX];
-	size_t n = getcwd(here, sizeof here) ? strlen(here) : 0;
-	return n > 1 && strncmp(path, here, n) == 0 && path[n] == '/' ? path + n + 1 : path;
-}
-
 /* --- the logs of an earlier run --- */
 
 /* The name of this process's log. False: that differs from process to process. */
@@ -154,11 +146,11 @@ bool gm_leftover_logs_overwrite(const char *name)
 	bool good = true;
 	if (!name_exact(name, path, sizeof path) || !gm_find_path_glob(path, glob, sizeof glob))
 		return true;
-	if (stat(path, &st) == 0 && !name_can_be_log(path_from_here(path), &st))
+	if (stat(path, &st) == 0 && !name_can_be_log(gm_find_from_here(path), &st))
 		return false;
 	gm_find_matching(&old, glob);
 	for (size_t i = 0; good && i < old.paths.n; i++)
-		good = log_remove(path_from_here(old.paths.at[i]),
+		good = log_remove(gm_find_from_here(old.paths.at[i]),
 				  strcmp(old.paths.at[i], path) == 0);
 	gm_find_free(&old);
 	return good;
@@ -188,6 +180,10 @@ static void peaks_add(struct peaks *peaks, const char *path)
 	char why[256];
 	if (!gm_figures_open(&figures, path, why, sizeof why)) {
 		gm_tool_error("%s: %s", path, why);
+		return;
+	}
+	if (figures.about->recording) { /* the log of the process is beside it */
+		gm_figures_close(&figures);
 		return;
 	}
 	uint64_t requested = gm_figures_requested_peak(&figures);
@@ -226,7 +222,7 @@ static bool run_is_newest(const struct peaks *peaks)
 	gm_find_newest_run(&run, GM_FIND_DEFAULT_GLOB);
 	for (size_t i = 0; i < run.paths.n; i++)
 		for (size_t j = 0; j < peaks->logs; j++)
-			same += strcmp(run.paths.at[i], path_from_here(peaks->paths.at[j])) == 0;
+			same += strcmp(run.paths.at[i], gm_find_from_here(peaks->paths.at[j])) == 0;
 	bool is = same == peaks->logs && run.paths.n == same;
 	gm_find_free(&run);
 	return is;
@@ -241,17 +237,18 @@ static void arguments_next(const struct gm_leftover_logs *leftover, const struct
 	if (run_is_newest(peaks))
 		return;
 	if (peaks->logs > NAMED_MOST) {
-		snprintf(out, n, " %s", path_from_here(leftover->glob));
+		snprintf(out, n, " %s", gm_find_from_here(leftover->glob));
 		return;
 	}
 	for (size_t i = 0; i < peaks->logs && at < n; i++)
-		at += (size_t)snprintf(out + at, n - at, " %s", path_from_here(peaks->paths.at[i]));
+		at += (size_t)snprintf(out + at, n - at, " %s",
+				       gm_find_from_here(peaks->paths.at[i]));
 }
 
 static void logs_report(const struct gm_leftover_logs *leftover, const struct peaks *peaks,
 			const char *peak)
 {
-	const char *first = path_from_here(peaks->paths.at[0]);
+	const char *first = gm_find_from_here(peaks->paths.at[0]);
 	char next[2 * PATH_MAX];
 	if (peaks->logs == 1) {
 		gm_tool_error("%s: peak %s; next: gpumemstat %s", first, peak, first);
@@ -285,7 +282,7 @@ void gm_leftover_logs_end(struct gm_leftover_logs *leftover, const char *command
 	for (size_t i = 0; brief && i < after.paths.n; i++)
 		unlink(after.paths.at[i]);
 	for (size_t i = 0; logs && i < peaks.logs; i++)
-		gm_find_add(logs, path_from_here(peaks.paths.at[i]));
+		gm_find_add(logs, gm_find_from_here(peaks.paths.at[i]));
 	gm_array_free(&peaks.paths);
 	gm_find_free(&after);
 	gm_find_free(&leftover->before);

@@ -125,6 +125,7 @@ static struct gm_alive_block *block_add(struct search *search, const struct gm_r
 				     .death = GM_ALIVE_END,
 				     .context = r->context,
 				     .next = *head,
+				     .n = 1,
 				     .device = (uint8_t)row_of(r),
 				     .driver = r->flags & GM_RECORD_DRIVER};
 	*head = number;
@@ -170,7 +171,8 @@ static void birth_add(struct search *search, const struct gm_record *r, uint64_t
 		return;
 	b->birth = n;
 	b->time = n ? r->time : 0;
-	b->stack = r->stack ? r->stack : b->stack;
+	if (r->stack || b->stack == GM_STACK_BEFORE) /* an ALLOCATE knows better */
+		b->stack = r->stack;
 	if (b->state == ENDED)
 		block_finish(search, b, link_find(search->alive, r));
 	else
@@ -192,6 +194,29 @@ static void death_add(struct search *search, const struct gm_record *r, uint64_t
 		b->state = ENDED;
 }
 
+/* --- tensors from before a recording --- */
+
+/* All of a device are one block. */
+static void before_add(struct search *search, const struct gm_record *r)
+{
+	birth_add(search, r, 0);
+	struct gm_alive_block *b = &search->alive->blocks.at[*link_find(search->alive, r) - 1];
+	b->n = (uint32_t)r->held;
+}
+
+/* A tensor without a number was one of them. Those that went after the moment count. */
+static void before_remove(struct search *search, const struct gm_record *r, uint64_t n)
+{
+	struct gm_record lump = {.id = GM_TENSORS_BEFORE, .device = r->device};
+	const struct gm_alive_moment *moment = &search->moments[row_of(r)];
+	const uint32_t number = *link_find(search->alive, &lump);
+	if (number == NOWHERE || !moment->known || n > moment->at.records)
+		return;
+	struct gm_alive_block *b = &search->alive->blocks.at[number - 1];
+	b->n -= b->n > 0;
+	b->size -= r->size < b->size ? r->size : b->size;
+}
+
 /* For a log without its oldest events: the blocks alive at its first record. Later segments repeat
  * LIVE records of blocks whose ALLOCATE is in the log, so only the first segment counts. */
 static void live_read(struct search *search, struct gm_log_file *file)
@@ -200,8 +225,12 @@ static void live_read(struct search *search, struct gm_log_file *file)
 	gm_log_read_rewind(file);
 	while (gm_log_read_next(file, &entry)) {
 		const struct gm_record r = gm_level_view(search->level, &entry.record);
-		if (entry.segment == 0 && r.kind == GM_RECORD_LIVE)
+		if (entry.segment != 0)
+			continue;
+		if (r.kind == GM_RECORD_LIVE)
 			birth_add(search, &r, 0);
+		else if (search->level == GM_LEVEL_TENSORS && entry.record.id == GM_TENSORS_BEFORE)
+			before_add(search, &entry.record);
 	}
 }
 
@@ -215,6 +244,8 @@ static void events_read(struct search *search, struct gm_log_file *file)
 			birth_add(search, &r, n);
 		else if (record_is_free(&r))
 			death_add(search, &r, n);
+		else if (entry.record.kind == GM_RECORD_TENSOR_FREE && !entry.record.id)
+			before_remove(search, &entry.record, n);
 	}
 }
 
@@ -226,6 +257,8 @@ static void rest_finish(struct search *search)
 	size_t to = 0;
 	for (size_t i = 0; i < alive->blocks.n; i++) {
 		const struct gm_alive_block *b = &alive->blocks.at[i];
+		if (b->id == GM_TENSORS_BEFORE && !b->n)
+			continue;
 		bool found = b->state == FOUND ||
 			     ((b->state == BEGUN || (b->state == ENDED && !search->complete)) &&
 			      block_was_alive(search, b));
@@ -243,7 +276,7 @@ void gm_alive_find(struct gm_log_file *file, const struct gm_alive_moment *momen
 				.moments = moments,
 				.leaks = leaks,
 				.level = level,
-				.complete = about->since == about->start};
+				.complete = about->since == about->start && !about->recording};
 	*out = (struct gm_alive){0};
 	heads_grow(out);
 	if (!search.complete)

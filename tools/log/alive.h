@@ -20,6 +20,7 @@ struct gm_alive_block {
 		death; /* records, as in struct gm_moment; 0: before the first; GM_ALIVE_END */
 	uint64_t time; /* of its allocation, CLOCK_MONOTONIC; 0: before the first record */
 	uint32_t stack, context, next;
+	uint32_t n; /* 1; of GM_TENSORS_BEFORE so many tensors */
 	uint8_t device, state;
 	bool driver; /* the driver served it */
 	bool gone;   /* not freed: its context ended */

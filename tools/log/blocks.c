@@ -69,8 +69,11 @@ static enum gm_blocks_change block_add(struct gm_blocks *blocks, const struct gm
 	if (blocks->n >= blocks->room / 2)
 		blocks_grow(blocks);
 	struct gm_blocks_one *place = place_find(blocks, r->id);
-	if (place->id)
-		return GM_BLOCKS_SAME; /* each segment begins with the live blocks */
+	if (place->id) { /* each segment begins with the live blocks */
+		if (place->stack == GM_STACK_BEFORE && r->kind == GM_RECORD_ALLOCATE)
+			place->stack = r->stack;
+		return GM_BLOCKS_SAME;
+	}
 	*place = *block;
 	blocks->n++;
 	return GM_BLOCKS_BORN;

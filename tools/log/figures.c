@@ -271,6 +271,8 @@ const char *gm_figures_end(const struct gm_figures *figures)
 {
 	if (figures->about->closed)
 		return "closed cleanly";
+	if (figures->about->ended)
+		return "recording ended";
 	if (figures->about->running)
 		return "still running";
 	return figures->about->ended_known ? "killed, or crashed" : "end unknown";

@@ -80,6 +80,13 @@ bool gm_find_is_name(const char *text)
 	return percent && access(text, F_OK) != 0;
 }
 
+const char *gm_find_from_here(const char *path)
+{
+	char here[PATH_MAX];
+	const size_t n = getcwd(here, sizeof here) ? strlen(here) : 0;
+	return n > 1 && strncmp(path, here, n) == 0 && path[n] == '/' ? path + n + 1 : path;
+}
+
 void gm_find_matching(struct gm_find *find, const char *pattern)
 {
 #define FOUR "[0-9a-f][0-9a-f][0-9a-f][0-9a-f]"
@@ -117,7 +124,7 @@ struct candidate {
 	char job[128];
 	uint64_t start, end; /* wall clock, ns */
 	int rank;
-	bool in;
+	bool in, recording;
 };
 
 static bool candidate_read(const char *path, struct candidate *out)
@@ -134,7 +141,8 @@ static bool candidate_read(const char *path, struct candidate *out)
 				  .end = about->start_wall + (about->end > about->start
 								      ? about->end - about->start
 								      : 0),
-				  .rank = about->rank};
+				  .rank = about->rank,
+				  .recording = about->recording};
 	snprintf(out->job, sizeof out->job, "%s", about->job);
 	gm_log_read_close(file);
 	return true;
@@ -146,6 +154,17 @@ static bool candidate_joins(const struct candidate *a, const struct candidate *b
 	if (*a->job || *b->job)
 		return strcmp(a->job, b->job) == 0;
 	return a->start <= b->end && b->start <= a->end;
+}
+
+/* A recording lies beside the log of its process, and would count that twice; only recordings count
+ * where there is nothing else. Returns the number of those left. */
+static size_t candidates_leave_recordings(struct candidate *logs, size_t n)
+{
+	size_t to = 0;
+	for (size_t i = 0; i < n; i++)
+		if (!logs[i].recording)
+			logs[to++] = logs[i];
+	return to ? to : n;
 }
 
 static void candidates_spread(struct candidate *logs, size_t n)
@@ -177,6 +196,7 @@ void gm_find_newest_run(struct gm_find *find, const char *glob)
 	struct candidate *logs = calloc(all.paths.n + 1, sizeof *logs);
 	for (size_t i = 0; logs && i < all.paths.n; i++)
 		n += candidate_read(all.paths.at[i], &logs[n]);
+	n = candidates_leave_recordings(logs, n);
 	for (size_t i = 1; i < n; i++)
 		if (logs[i].start > logs[newest].start)
 			newest = i;
@@ -200,13 +220,15 @@ static bool find_has(const struct gm_find *find, const char *path)
 	return false;
 }
 
+/* 0: no log, or a recording, of which one process may make many. */
 static uint64_t log_start(const char *path)
 {
 	struct gm_log_file *file;
 	char why[256];
 	uint64_t start = 0;
 	if (gm_log_read_open(path, &file, why, sizeof why)) {
-		start = gm_log_read_about(file)->start_wall;
+		const struct gm_log_about *about = gm_log_read_about(file);
+		start = about->recording ? 0 : about->start_wall;
 		gm_log_read_close(file);
 	}
 	return start;

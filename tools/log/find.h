@@ -46,6 +46,9 @@ bool gm_find_is_name(const char *text);
  * none of `named`. Writes its path; false: there is none, or `path` is no log. */
 bool gm_find_newer(const char *path, const struct gm_find *named, char *newer, size_t n);
 
+/* The path as seen from the current folder. */
+const char *gm_find_from_here(const char *path);
+
 /* Add the files that match the glob, and those with .1, .2 ... appended. */
 void gm_find_matching(struct gm_find *find, const char *glob);
 

@@ -64,8 +64,8 @@ void gm_groups_make(struct gm_groups *groups, struct gm_alive *alive, enum gm_gr
 			last = &groups->all.at[groups->all.n - 1];
 		}
 		last->bytes += b[i].size;
-		last->blocks++;
-		if (b[i].size > last->largest)
+		last->blocks += b[i].n;
+		if (b[i].n == 1 && b[i].size > last->largest)
 			last->largest = b[i].size;
 	}
 	groups_sort(groups);

@@ -34,11 +34,11 @@ static inline struct gm_record gm_level_view(enum gm_level level, const struct g
 	struct gm_record view = *r;
 	if (level == GM_LEVEL_BLOCKS)
 		return view;
-	view.kind = !r->id			       ? GM_RECORD_NONE
-		    : r->kind == GM_RECORD_TENSOR      ? GM_RECORD_ALLOCATE
-		    : r->kind == GM_RECORD_TENSOR_FREE ? GM_RECORD_FREE
-		    : r->kind == GM_RECORD_TENSOR_LIVE ? GM_RECORD_LIVE
-						       : GM_RECORD_NONE;
+	view.kind = !r->id || r->id == GM_TENSORS_BEFORE ? GM_RECORD_NONE
+		    : r->kind == GM_RECORD_TENSOR	 ? GM_RECORD_ALLOCATE
+		    : r->kind == GM_RECORD_TENSOR_FREE	 ? GM_RECORD_FREE
+		    : r->kind == GM_RECORD_TENSOR_LIVE	 ? GM_RECORD_LIVE
+							 : GM_RECORD_NONE;
 	return view;
 }
 

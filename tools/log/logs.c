@@ -3,9 +3,11 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/size.h"
 #include "tools/log/find.h"
+#include "tools/log/process.h"
 
 bool gm_logs_suits(struct gm_logs_one *log, enum gm_logs_need need, int device)
 {
@@ -30,12 +32,27 @@ static bool log_open(struct gm_logs_one *log, const char *path, enum gm_logs_nee
 	return false;
 }
 
-/* Add the files of an operand: the file, or the newest run with this name or in this folder. */
+/* Add the recording of a process, or else its log. False: the operand names no such process. */
+static bool process_add(struct gm_find *found, const char *operand)
+{
+	struct gm_process process;
+	int pid;
+	if (access(operand, F_OK) == 0 || !gm_process_parse(operand, &pid) ||
+	    !gm_process_find(pid, &process))
+		return false;
+	const char *path = *process.recording ? process.recording : process.log;
+	if (*path)
+		gm_find_add(found, gm_find_from_here(path));
+	return *path;
+}
+
+/* Add the files of an operand: the file, or the newest run with this name or in this folder, or
+ * what a process writes. */
 static void operand_add(struct gm_find *found, const char *operand)
 {
 	char glob[2 * PATH_MAX];
 	size_t before = found->paths.n;
-	if (gm_find_in_folder(found, operand))
+	if (gm_find_in_folder(found, operand) || process_add(found, operand))
 		return;
 	if (!gm_find_is_name(operand) || !gm_find_glob(operand, glob, sizeof glob)) {
 		gm_find_add(found, operand);

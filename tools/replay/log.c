@@ -36,6 +36,8 @@ static bool record_play(struct gm_trace *trace, const struct gm_record *r, uint6
 		return true;
 	}
 	if (r->kind != GM_RECORD_FREE) {
+		if (there && !complete) /* it was in the first walk of a recording, too */
+			return true;
 		if (there)
 			return gm_trace_fail(trace, "block %" PRIu64 " is allocated twice", r->id);
 		return gm_trace_add(trace, r->id, r->size, time);

@@ -79,6 +79,9 @@ struct gm_frames_call gm_frames_call(const struct gm_symbols *symbols, const str
 	size_t n;
 	if (frame_is_python(frame))
 		return python_call(symbols, frame);
+	if (frame->object == GM_FRAME_BEFORE)
+		return (struct gm_frames_call){
+			.function = "before recording", .object = "", .before = true};
 	if (frame_is_forward(frame))
 		return (struct gm_frames_call){
 			.object = "", .place = frame->place, .forward = true};
@@ -132,7 +135,7 @@ void gm_frames_each(const struct gm_symbols *symbols, uint32_t number,
 
 const char *gm_frames_language(const struct gm_frames_call *call)
 {
-	return call->forward ? "forward" : call->python ? "python" : "c";
+	return call->forward ? "forward" : call->before ? "before" : call->python ? "python" : "c";
 }
 
 static void call_json(void *arg, const struct gm_frames_call *call)
@@ -151,7 +154,7 @@ static void call_json(void *arg, const struct gm_frames_call *call)
 	gm_emit_value(emit, "file", call->file ? GM_TEXT(call->file) : GM_NONE);
 	gm_emit_value(emit, "line", call->line ? GM_COUNT(call->line) : GM_NONE);
 	gm_emit_value(emit, "fold", fold ? GM_TEXT(fold) : GM_NONE);
-	if (!call->python) {
+	if (!call->python && !call->before) {
 		gm_emit_value(emit, "operator", *call->name ? GM_TEXT(call->name) : GM_NONE);
 		gm_emit_value(emit, "inlined", GM_BOOL(call->inlined));
 		gm_emit_value(emit, "object", *call->object ? GM_TEXT(call->object) : GM_NONE);

@@ -11,13 +11,13 @@
 void gm_frames_want(struct gm_symbols *symbols, uint32_t number);
 
 /* A function of a frame; a frame with inlined functions has several. Or the words between the
- * frames of a backward pass and those of its forward call. */
+ * frames of a backward pass and those of its forward call; or those in place of a stack. */
 struct gm_frames_call {
 	const char *function, *file; /* NULL: not known */
 	const char *object;	     /* path of the ELF file; "": none, or unknown */
 	uint64_t place;		     /* in the object; of `forward` the number of its stack */
 	unsigned line;
-	bool python, inlined, forward, in_object;
+	bool python, inlined, forward, in_object, before;
 	enum gm_fold fold;	 /* why a user cannot act on it */
 	char name[GM_FOLD_NAME]; /* gm_fold_name; of `forward` "backward of mm", or "" */
 };
@@ -38,7 +38,7 @@ size_t gm_frames_calls(const struct gm_symbols *symbols, const struct gm_frame *
 struct gm_frames_call gm_frames_call(const struct gm_symbols *symbols, const struct gm_frame *frame,
 				     size_t i);
 
-/* "c", "python" or "forward", as JSON has it. */
+/* "c", "python", "forward" or "before", as JSON has it. */
 const char *gm_frames_language(const struct gm_frames_call *call);
 
 /* Text: some frames of C up to main, then of Python, the innermost first, without folded ones; ends

@@ -139,6 +139,8 @@ const char *gm_frames_call_text(const struct gm_frames_call *call, char *buf, si
 		function = gm_frames_short_name(function, shorter, sizeof shorter);
 	if (call->forward)
 		snprintf(buf, n, "%s, whose forward call was", backward_text(call));
+	else if (call->before)
+		snprintf(buf, n, "%s", call->function);
 	else if (*call->name)
 		snprintf(buf, n, "%s", call->name);
 	else if (function && call->file)

@@ -20,7 +20,7 @@ static _Noreturn void memory_exhausted(void)
 void gm_symbols_want(struct gm_symbols *symbols, const struct gm_frame *frame)
 {
 	struct gm_symbols_place place = {.object = frame->object, .place = frame->place};
-	if (frame->object && frame->object < GM_FRAME_FORWARD &&
+	if (frame->object && frame->object < GM_FRAME_BEFORE &&
 	    !gm_array_push(&symbols->places, place))
 		memory_exhausted();
 }

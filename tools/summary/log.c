@@ -85,7 +85,8 @@ static void head_text(struct gm_emit *emit, const struct gm_figures *f)
 {
 	const struct gm_log_about *about = f->about;
 	char length[32], start[32], count[32], rank[32] = "", job[160] = "";
-	gm_emit_line(emit, "log", "%s: %s, %s record%s%s", about->path, about->level,
+	gm_emit_line(emit, "log", "%s: %s, %s record%s%s", about->path,
+		     about->recording ? "recording" : about->level,
 		     gm_tool_count(about->records, count, sizeof count),
 		     about->records == 1 ? "" : "s", about->complete ? ", complete" : "");
 	if (about->rank >= 0)
@@ -130,6 +131,8 @@ static void head_json(struct gm_emit *emit, const struct gm_logs_one *log)
 					    sizeof start))},
 		{"length_ns", GM_NS(gm_figures_length(&log->figures))},
 		{"closed", GM_BOOL(about->closed)},
+		{"recording", GM_BOOL(about->recording)},
+		{"ended", GM_BOOL(about->ended)},
 		{"running", GM_BOOL(about->running)},
 		{"complete", GM_BOOL(about->complete)},
 		{"records", GM_COUNT(about->records)},

@@ -14,6 +14,7 @@
 
 #include "log/frag.h"
 #include "log/load.h"
+#include "tools/log/process.h"
 #include "tools/tool.h"
 #include "tools/top/nvml.h"
 #include "tools/top/top.h"
@@ -53,73 +54,14 @@ static struct gm_log_file *live_open(int fd)
 	return NULL;
 }
 
-/* The number of a process in its own namespace. */
-static int process_own_pid(int pid)
-{
-	char path[64], line[512];
-	int own = pid;
-	snprintf(path, sizeof path, "/proc/%d/status", pid);
-	FILE *file = fopen(path, "re");
-	while (file && fgets(line, sizeof line, file)) {
-		if (strncmp(line, "NSpid:", 6) != 0)
-			continue;
-		for (char *at = line + 6, *end;
-		     (at += strspn(at, " \t")), isdigit((unsigned char)*at); at = end)
-			own = (int)strtol(at, &end, 10);
-		break;
-	}
-	if (file)
-		fclose(file);
-	return own;
-}
-
-/* True if the descriptor is open for reading and writing, like a process's own counters. */
-static bool descriptor_writes(int pid, const char *number)
-{
-	char path[400], line[128];
-	unsigned flags = 0;
-	snprintf(path, sizeof path, "/proc/%d/fdinfo/%s", pid, number);
-	FILE *file = fopen(path, "re");
-	while (file && fgets(line, sizeof line, file))
-		if (sscanf(line, "flags: %o", &flags) == 1)
-			break;
-	if (file)
-		fclose(file);
-	return (flags & O_ACCMODE) == O_RDWR;
-}
-
-/* The counters in one descriptor of a process; NULL: none. Only regular files are opened, because
- * the open of others may wait. */
-static struct gm_log_file *descriptor_open(int pid, const char *number)
-{
-	char path[400];
-	struct stat st;
-	snprintf(path, sizeof path, "/proc/%d/fd/%s", pid, number);
-	if (stat(path, &st) != 0 || !S_ISREG(st.st_mode) || st.st_size < (off_t)GM_PAGE_ROOM ||
-	    !descriptor_writes(pid, number))
-		return NULL;
-	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-	return fd < 0 ? NULL : live_open(fd);
-}
-
-/* The counters of a process. An inherited file counts for the process that writes to it. */
+/* The counters of a process. */
 static struct gm_log_file *process_open(int pid)
 {
-	char folder[64];
-	struct gm_log_file *found = NULL;
-	snprintf(folder, sizeof folder, "/proc/%d/fd", pid);
-	DIR *dir = opendir(folder);
-	for (struct dirent *entry; !found && dir && (entry = readdir(dir));) {
-		found = isdigit((unsigned char)*entry->d_name) ? descriptor_open(pid, entry->d_name)
-							       : NULL;
-		if (found && (int)found->page.pid != process_own_pid(pid)) {
-			gm_log_read_close(found);
-			found = NULL;
-		}
-	}
-	if (dir)
-		closedir(dir);
-	return found;
+	struct gm_process process;
+	if (!gm_process_find(pid, &process))
+		return NULL;
+	const int fd = open(process.live, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	return fd < 0 ? NULL : live_open(fd);
 }
 
 /* --- the table --- */

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The live counters and the logs of a process with the preload, by its open files.
+ * Single-threaded. */
+#ifndef GM_TOOLS_LOG_PROCESS_H
+#define GM_TOOLS_LOG_PROCESS_H
+
+#include <limits.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+struct gm_process {
+	int pid;
+	char live[64];		  /* a name in /proc of the file with the live counters */
+	uint64_t at;		  /* their offset in it */
+	bool split;		  /* parts follow them */
+	char log[PATH_MAX];	  /* the path of its own log; "": it has none */
+	char recording[PATH_MAX]; /* the path of the recording that goes on; "": none does */
+};
+
+/* True if `text` is the number of a process. */
+bool gm_process_parse(const char *text, int *pid);
+
+/* Find the counters and logs of a process. An inherited file belongs to the process that writes to
+ * it. False: it has no counters. */
+bool gm_process_find(int pid, struct gm_process *out);
+
+/* Why gm_process_find fails: "no such process". */
+const char *gm_process_why(int pid);
+
+#endif
