@@ -150,7 +150,7 @@ MIB=$((1 << 20))
 
 @test "a recording of more segments than its limit still has the row of before" {
 	[ -z "$TEST_UNDER" ] || skip "too many events for memcheck"
-	KNOBS+=(GPUMEM_LOG_LIMIT=32M)
+	KNOBS+=(GPUMEM_LOG_LIMIT=32M GPUMEM_LOG_EVENTS=all)
 	recorded ring
 	[ "$(stat -c %s log.events)" -le $((32 * MIB)) ]
 	"$TOOL" summary --json log.events | jq -e '.logs[0].dropped > 0'
