@@ -254,13 +254,14 @@ void gm_life_leave(uint64_t now)
 	enum gm_request request;
 	enum gm_recording_state state;
 	enum gm_answer answer = GM_ANSWER_UNKNOWN;
-	int error = 0;
+	int error = 0, saved = errno;
 	(void)now;
 	if (!gm_recording_is_due() || !gm_recording_take(&request, &state))
 		return;
 	if (request < sizeof acts / sizeof *acts && acts[request][state])
 		answer = acts[request][state](&error);
 	gm_recording_answer(answer, error);
+	errno = saved;
 }
 
 /* Calls no driver, for it may be half gone at exit: the figures are the pools' own. A child made

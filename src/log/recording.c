@@ -115,6 +115,15 @@ static void writer_clear(struct gm_writer *w)
 	atomic_store(&w->ended, 0);
 }
 
+static void memory_free(struct gm_writer *w)
+{
+	gm_lock_assert_held(GM_LOCK_RANK_LOG);
+	atomic_store(&w->current, NULL);
+	gm_writer_unmap(w);
+	free(w->records_at);
+	w->records_at = NULL;
+}
+
 int gm_recording_open(void)
 {
 	static char name[PATH_MAX];
@@ -129,10 +138,8 @@ int gm_recording_open(void)
 	const bool named = name_make(&gm_writer, w, name, sizeof name);
 	writer_clear(w);
 	int error = named ? gm_log_make(w, name) : ENAMETOOLONG;
-	if (error) {
-		gm_writer_unmap(w);
-		atomic_store(&w->current, NULL);
-	}
+	if (error)
+		memory_free(w);
 	gm_lock_release(&gm_writer_lock);
 	errno = saved;
 	return error;
@@ -180,9 +187,7 @@ bool gm_recording_end(void)
 	if (done && w->file.fd >= 0) {
 		gm_ring_close(w, GM_PAGE_ENDED);
 		gm_file_close(&w->file);
-		gm_writer_unmap(w);
-		free(w->records_at);
-		w->records_at = NULL;
+		memory_free(w);
 	}
 	gm_lock_release(&gm_writer_lock);
 	errno = saved;
