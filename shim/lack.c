@@ -80,6 +80,10 @@ static void sample_fill(struct lack *lack, const struct gm_context *current)
 		if (sample_own(&lack->sample) == before && lack->sample.device_free == free)
 			break;
 	}
+	/* If they never stop, what they gave meanwhile is not counted twice. */
+	const uint64_t most = less(lack->sample.device_total, sample_own(&lack->sample));
+	if (lack->sample.device_free > most)
+		lack->sample.device_free = most;
 }
 
 static void lack_record(const struct lack *lack, unsigned device)

@@ -141,6 +141,15 @@ roads() {
 	done
 }
 
+@test "what a refusal says adds up to no more than the device, also while threads race" {
+	KNOBS=(GPUMEM_LIMIT=40M GPUMEM_LOG=events GPUMEM_LOG_NAME=run.gml)
+	export SIM_YIELD=1
+	roads race create create array async pool alloc create alloc
+	"$TOOL" --json run.gml | jq '[.logs[0].out_of_memory[] | ([.owners[]] | add) + .device_free]' >sums
+	[ "$(jq length sums)" -gt 0 ]
+	[ "$(jq 'max <= 256 * 1048576' sums)" = true ]
+}
+
 @test "an allocation by another device's stream or pool counts there; a graph's memory before the next allocation" {
 	KNOBS=(GPUMEM_LIMIT=64M GPUMEM_LOG=off)
 	SIM_DEVICES=2 roads elsewhere
