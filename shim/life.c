@@ -104,12 +104,12 @@ static void life_open_log(bool pools, const struct gm_log_device *devices)
 	gm_tables_start();
 }
 
-/* pre: there is a log with event records, or is about to be. */
-static void life_keep_stacks(const struct gm_knobs *knobs)
+/* pre: there is a log with event records, or is about to be. `choice`: enum gm_stacks_choice. */
+static void life_keep_stacks(int choice)
 {
-	if (knobs->stacks.choice == GM_STACKS_OFF)
+	if (choice == GM_STACKS_OFF)
 		return;
-	size_t least = knobs->stacks.choice == GM_STACKS_ALL ? 0 : GM_STACK_LARGE;
+	size_t least = choice == GM_STACKS_ALL ? 0 : GM_STACK_LARGE;
 	if (!gm_stack_open(least, life_keep_stacks))
 		gm_msg(GM_MSG_WARN, "GPUMEM_STACKS: there is no libgcc_s.so.1 here, stacks have no "
 				    "C frames");
@@ -137,7 +137,7 @@ static enum gm_shim_state life_start(void)
 	gm_shim_devices_find(pools, devices);
 	life_open_log(pools, devices);
 	if (gm_log_wants(GM_RECORD_STACK))
-		life_keep_stacks(knobs);
+		life_keep_stacks((int)knobs->stacks.choice);
 	gm_recording_enable();
 	gm_thread_open();
 	gm_tick_start();
@@ -189,6 +189,15 @@ static void before_add(void *arg, const struct gm_record *live)
 		gm_held_add_before(live->id);
 }
 
+/* Who asks for a recording wants to know whose memory it is, unless the program was told otherwise.
+ */
+static int recording_stacks(void)
+{
+	return gm_knob_origin(GM_KNOB_ID_stacks).source == GM_KNOB_DEFAULT
+		       ? GM_STACKS_LARGE
+		       : (int)gm_knob_get()->stacks.choice;
+}
+
 /* Stacks are kept before events are, so that each event may have one. What an earlier recording
  * left behind, of a call at its end, is dropped. */
 static enum gm_answer recording_begin(int *error)
@@ -199,7 +208,7 @@ static enum gm_answer recording_begin(int *error)
 	gm_held_clear();
 	gm_tensors_clear();
 	if (gm_recording_keeps(GM_RECORD_STACK))
-		life_keep_stacks(gm_knob_get());
+		life_keep_stacks(recording_stacks());
 	gm_recording_begin();
 	gm_shim_time_each();
 	gm_shim_walk(before_add, NULL);

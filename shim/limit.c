@@ -4,6 +4,8 @@
 #include <sched.h>
 
 #include "base/lock.h"
+#include "base/size.h"
+#include "pool/pool.h"
 #include "shim/device.h"
 #include "shim/foreign/async.h"
 #include "shim/foreign/graph.h"
@@ -71,8 +73,16 @@ static bool kind_counts(enum gm_foreign_kind kind)
 	return kind == GM_FOREIGN_DRIVER || kind == GM_FOREIGN_CREATED || kind == GM_FOREIGN_ARRAY;
 }
 
+uint64_t gm_limit_of_driver(uint64_t bytes)
+{
+	return bytes >= GM_MIB && bytes < UINT64_MAX - GM_POOL_GRANULE
+		       ? gm_round_up(bytes, GM_POOL_GRANULE)
+		       : bytes;
+}
+
 void gm_limit_taken(enum gm_foreign_kind kind, unsigned ordinal, uint64_t bytes)
 {
+	bytes = kind == GM_FOREIGN_DRIVER ? gm_limit_of_driver(bytes) : bytes;
 	if (!kind_counts(kind) || ordinal >= GM_COUNTER_DEVICES)
 		return;
 	const uint64_t known = own.reserved < bytes ? own.reserved : bytes;
@@ -82,6 +92,7 @@ void gm_limit_taken(enum gm_foreign_kind kind, unsigned ordinal, uint64_t bytes)
 
 void gm_limit_given(enum gm_foreign_kind kind, unsigned ordinal, uint64_t bytes)
 {
+	bytes = kind == GM_FOREIGN_DRIVER ? gm_limit_of_driver(bytes) : bytes;
 	if (kind_counts(kind) && ordinal < GM_COUNTER_DEVICES)
 		outside_change(ordinal, 0, bytes);
 }

@@ -42,6 +42,10 @@ void gm_limit_end(void);
  * may have them already. */
 bool gm_limit_begin_async(int where, CUmemoryPool pool, uint64_t bytes);
 
+/* Bytes of the device that a block of cuMemAlloc takes from the driver. Smaller blocks share
+ * granules. */
+uint64_t gm_limit_of_driver(uint64_t bytes);
+
 /* account.h: memory of a kind was taken or given up. */
 void gm_limit_taken(enum gm_foreign_kind kind, unsigned ordinal, uint64_t bytes);
 void gm_limit_given(enum gm_foreign_kind kind, unsigned ordinal, uint64_t bytes);

@@ -10,6 +10,7 @@
 #include "base/distance.h"
 #include "log/format.h"
 #include "tools/complete.h"
+#include "tools/log/process.h"
 #include "tools/options.h"
 #include "tools/output/progress.h"
 #include "tools/tool.h"
@@ -272,8 +273,11 @@ static int command_run(int argc, char **argv)
 	}
 	if (first && strcmp(first, "--completions") == 0)
 		return gm_complete_print(commands, COMMANDS);
-	/* A log's name has a dot or a slash, a command's neither; existing files do not matter. */
-	if (first && *first != '-' && !strpbrk(first, "./") && !path_is_folder(first))
+	/* A log's name has a dot or a slash, a command's neither; existing files do not matter. The
+	 * number of a process stands for its log. */
+	int pid;
+	if (first && *first != '-' && !strpbrk(first, "./") && !path_is_folder(first) &&
+	    !gm_process_parse(first, &pid))
 		return command_unknown(first);
 	if (first && *first == '-' && (command = command_find_behind_options(argv + 1)))
 		return gm_tool_usage(command->name,

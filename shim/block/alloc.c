@@ -30,17 +30,21 @@ struct request {
 	struct gm_context *context;
 	struct gm_timing call;
 	struct gm_stack_from from; /* of frequent calls */
-	bool native; /* GPUMEM_IPC=native: from the driver, though the pool may have memory */
+	bool again; /* nobody was asked for idle memory yet: no pool, or GPUMEM_IPC=native */
 };
 
 /* Make the program's call unchanged. */
 static CUresult request_pass(const struct request *q)
 {
-	if (q->native) /* it must not fail because of the pool's idle memory */
-		return GM_PASS_AGAIN(GM_LACK_HERE, real.cuMemAlloc_v2(q->out, q->size));
+	if (q->pitch && q->again)
+		return GM_PASS_AGAIN(
+			GM_LACK_HERE,
+			real.cuMemAllocPitch_v2(q->out, q->pitch, q->width, q->height, q->element));
 	if (q->pitch)
 		return GM_PASS(
 			real.cuMemAllocPitch_v2(q->out, q->pitch, q->width, q->height, q->element));
+	if (q->again)
+		return GM_PASS_AGAIN(GM_LACK_HERE, real.cuMemAlloc_v2(q->out, q->size));
 	return GM_PASS(real.cuMemAlloc_v2(q->out, q->size));
 }
 
@@ -140,10 +144,11 @@ static CUresult request_from_driver(struct request *q)
  * is not limited. `q->size`: 0 if it is not known. */
 static CUresult request_without_pool(struct request *q)
 {
+	q->again = true;
 	if (!gm_limit_is_set() || !q->context || !q->out || !q->size ||
 	    gm_fence_may_allocate(&gm_shim_driver, q->context) != CUDA_SUCCESS)
 		return request_from_driver(q);
-	if (!gm_limit_begin((int)q->context->ordinal, q->size)) {
+	if (!gm_limit_begin((int)q->context->ordinal, gm_limit_of_driver(q->size))) {
 		*q->out = 0;
 		return request_refused(q, CUDA_ERROR_OUT_OF_MEMORY);
 	}
@@ -180,7 +185,7 @@ static __attribute__((noinline)) CUresult request_reclaim(const struct request *
 static CUresult request_find(struct request *q, struct gm_pool *pool, struct gm_block *b)
 {
 	if (GM_UNLIKELY(gm_ipc_is_native(q->size))) {
-		q->native = true;
+		q->again = true;
 		b->since = 0;
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	}
@@ -198,7 +203,7 @@ static __attribute__((noinline)) CUresult request_not_found(struct request *q, u
 	if (result != CUDA_ERROR_OUT_OF_MEMORY)
 		gm_shim_pool_failed(q->context->ordinal, result);
 	const int ordinal = (int)q->context->ordinal;
-	if (!gm_limit_begin(ordinal, q->size)) {
+	if (!gm_limit_begin(ordinal, gm_limit_of_driver(q->size))) {
 		*q->out = 0;
 		return request_refused(q, CUDA_ERROR_OUT_OF_MEMORY);
 	}

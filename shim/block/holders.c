@@ -152,12 +152,16 @@ static int holder_text(const struct gm_holder *h, char *to, size_t n)
 {
 	char bytes[32], name[NAME_MOST];
 	gm_size_format(h->bytes, bytes, sizeof bytes);
-	if (h->stack)
+	const bool before = h->stack == GM_STACK_BEFORE;
+	const char *how = before ? "from" : h->stack ? "by" : "of";
+	if (before)
+		snprintf(name, sizeof name, "before the recording");
+	else if (h->stack)
 		gm_stack_name(h->stack, name, sizeof name);
 	else
 		gm_size_format(h->largest, name, sizeof name);
 	return snprintf(to, n, "%s in %llu block%s %s %s", bytes, (unsigned long long)h->blocks,
-			h->blocks == 1 ? "" : "s", h->stack ? "by" : "of", name);
+			h->blocks == 1 ? "" : "s", how, name);
 }
 
 char *gm_holders_text(const struct gm_holders *holders, char text[GM_HOLDERS_TEXT])

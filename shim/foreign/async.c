@@ -302,8 +302,14 @@ BY_DEVICE(cuMemAllocAsync_ptsz, OWN)
 BY_POOL(cuMemAllocFromPoolAsync, PLAIN)
 BY_POOL(cuMemAllocFromPoolAsync_ptsz, OWN)
 
+static int props_where(const CUmemPoolProps *props)
+{
+	const bool device = props && props->location.type == CU_MEM_LOCATION_TYPE_DEVICE;
+	return device && props->location.id >= 0 ? props->location.id : GM_LACK_HOST;
+}
+
 /* Memory from a pool outlives the pool. */
-GM_TAKES(cuMemPoolCreate, GM_LACK_HERE, 0, (CUmemoryPool * pool, const CUmemPoolProps *props),
+GM_TAKES(cuMemPoolCreate, props_where(props), 0, (CUmemoryPool * pool, const CUmemPoolProps *props),
 	 (pool, props), pool_made(*pool, props))
 GM_HANDLER(cuMemPoolDestroy, (CUmemoryPool pool), (pool), pool_destroy(pool))
 COUNTS(cuMemPoolTrimTo, (CUmemoryPool pool, size_t keep), (pool, keep), GM_C_async_pool_trims)

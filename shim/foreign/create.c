@@ -141,13 +141,14 @@ static int create_where(const CUmemAllocationProp *prop)
 
 /* A call that the driver will refuse is not limited. */
 static bool create_begin(const CUmemGenericAllocationHandle *handle, size_t size,
-			 const CUmemAllocationProp *prop)
+			 const CUmemAllocationProp *prop, unsigned long long flags)
 {
-	return !handle || !size || size % GM_POOL_GRANULE ||
+	return !handle || !size || size % GM_POOL_GRANULE || flags || !prop ||
+	       prop->type != CU_MEM_ALLOCATION_TYPE_PINNED ||
 	       gm_limit_begin(create_where(prop), size);
 }
 
-GM_TAKES_WITHIN(cuMemCreate, create_where(prop), size, create_begin(handle, size, prop),
+GM_TAKES_WITHIN(cuMemCreate, create_where(prop), size, create_begin(handle, size, prop, flags),
 		(CUmemGenericAllocationHandle * handle, size_t size,
 		 const CUmemAllocationProp *prop, unsigned long long flags),
 		(handle, size, prop, flags), memory_created(*handle, size, prop))

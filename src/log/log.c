@@ -213,10 +213,13 @@ static void small_put(const struct gm_record *record, const void *body, size_t l
 	struct gm_writer *w = &gm_writer;
 	if (record->kind == GM_RECORD_HEAP_SAMPLE && !(record->flags & GM_RECORD_LAST))
 		return;
-	if (record->string && !(kinds_with_stack & BIT(record->kind)))
-		small_put_string(record->string);
+	struct gm_record r = *record;
+	if (kinds_with_stack & BIT(r.kind))
+		r.string = 0;
+	else if (r.string)
+		small_put_string(r.string);
 	gm_lock_take(&gm_writer_lock);
-	const bool kept = gm_small_put(w, record, body, length);
+	const bool kept = gm_small_put(w, &r, body, length);
 	gm_lock_release(&gm_writer_lock);
 	if (GM_UNLIKELY(!kept))
 		gm_writer_drop(w, 1);
@@ -498,5 +501,7 @@ void gm_log_forget(void)
 
 const char *gm_log_path(void)
 {
+	if (atomic_load_explicit(&ring, memory_order_acquire) == &gm_recording)
+		return gm_recording.file.path;
 	return *gm_writer.file.path ? gm_writer.file.path : NULL;
 }

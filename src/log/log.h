@@ -86,7 +86,7 @@ void gm_log_close(void);
 /* In a forked child, after gm_thread_forget: drop the parent's log without writing to it. */
 void gm_log_forget(void);
 
-/* Path of the file that is written; NULL: none. */
+/* Path of the file that is written, of the recording if there are two; NULL: none. */
 const char *gm_log_path(void);
 
 #endif

@@ -90,7 +90,7 @@ RUN=(at:1s map:0:64M:100us map:1:64M:1us stack:7 alloc:0:10M:1us alloc:0:10M:1us
 	"$TOOL" live --at=oom b.gml >out
 	diff -u - out <<-'END'
 	log           b.gml: mklog, 1.00 s, closed cleanly
-	live          at no time: no allocation lacked memory
+	live          at no time: no call lacked memory of a device
 	END
 }
 

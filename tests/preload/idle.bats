@@ -95,6 +95,19 @@ taker() {
 	wake
 }
 
+@test "a process without a pool asks others for idle memory, too" {
+	export TEST_CLOCK_SLOWER=60
+	KNOBS=(GPUMEM_TRIM_AFTER=1h)
+	sleeper preloaded
+	until grep -q "@gpumem1/$(id -u)/.*/$SLEEPER-" /proc/net/unix; do sleep 0.01; done
+	taker native 1
+	[ "${lines[0]}" = '80%: CUDA_ERROR_OUT_OF_MEMORY' ]
+	KNOBS+=(GPUMEM_MODE=trace)
+	taker preloaded 1
+	[ "${lines[0]}" = '80%: CUDA_SUCCESS' ]
+	wake
+}
+
 @test "the thread's returns are sampled while the program sleeps" {
 	KNOBS=(GPUMEM_TRIM_AFTER=20ms GPUMEM_LOG=events,0 "GPUMEM_LOG_NAME=$BATS_TEST_TMPDIR/a.gml")
 	sleeper preloaded

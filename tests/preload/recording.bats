@@ -74,6 +74,16 @@ MIB=$((1 << 20))
 	"$TOOL" live --json --at=0s log.events | jq -e '.logs[0].devices[0].bytes == '$((6 * MIB + 101000))
 }
 
+@test "a recording has stacks of large blocks unless GPUMEM_STACKS says otherwise" {
+	KNOBS=(GPUMEM_LOG=small GPUMEM_LOG_NAME=log)
+	recorded once
+	groups log.events | grep -qx "$((5 * MIB)) 1 known_during"
+	rm log*
+	KNOBS+=(GPUMEM_STACKS=off)
+	recorded once
+	groups log.events | refute grep known_during
+}
+
 @test "what lived before is named in exports and in the report" {
 	recorded once
 	"$TOOL" report -o page.html log.events

@@ -286,6 +286,22 @@ static int after_graph_run(void)
 	return 0;
 }
 
+static int odd_run(void)
+{
+	CUresult (*ask)(size_t * available, size_t * total) =
+		gm_sim_symbol(NULL, "cuMemGetInfo_v2");
+	size_t available, total;
+	unsigned n = 0;
+	CUdeviceptr p;
+	MUST(cuInit(0));
+	use_device(0);
+	while (cuMemAlloc(&p, 2 * MIB + 100000) == CUDA_SUCCESS)
+		n++;
+	MUST(ask(&available, &total));
+	printf("%u blocks, %zu MiB of the device\n", n, (total - available) / MIB);
+	return 0;
+}
+
 static int rows_run(void)
 {
 	const size_t rows[] = {100, 20};
@@ -322,6 +338,7 @@ static int invalid_run(void)
 	SAY(cuMemCreate(&handle, SIZE_MAX, &prop, 0));
 	SAY(cuMemCreate(&handle, much, NULL, 0));
 	SAY(cuMemCreate(&handle, much, &nowhere, 0));
+	SAY(cuMemCreate(&handle, much, &prop, 1));
 	SAY(cuArrayCreate(NULL, &large));
 	SAY(cuArrayCreate(&array, NULL));
 	SAY(cuMemAllocAsync(NULL, much, NULL));
@@ -342,7 +359,8 @@ static const struct {
 } others[] = {{"elsewhere", elsewhere_run},
 	      {"after_graph", after_graph_run},
 	      {"invalid", invalid_run},
-	      {"rows", rows_run}};
+	      {"rows", rows_run},
+	      {"odd", odd_run}};
 
 int main(int argc, char **argv)
 {

@@ -332,7 +332,7 @@ static const char *view_missing(const struct view *view, const struct gm_options
 	}
 	if (missing || any)
 		return missing;
-	return options->at.kind == GM_MOMENT_OOM ? "at no time: no allocation lacked memory"
+	return options->at.kind == GM_MOMENT_OOM ? "at no time: no call lacked memory of a device"
 	       : options->at.kind == GM_MOMENT_TIME && !known
 		       ? "not known: events as old as that were dropped"
 	       : view->leaks ? "nothing: no call of the program allocated"
