@@ -14,6 +14,7 @@
 #include "shim/device.h"
 #include "shim/foreign/async.h"
 #include "shim/foreign/graph.h"
+#include "shim/limit.h"
 #include "shim/used.h"
 #include "stack/stack.h"
 
@@ -47,7 +48,7 @@ static void sample_take(struct lack *lack, const struct gm_context *current)
 		gm_pool_sample(pool, s);
 	s->device_total = gm_shim_devices[d].total;
 	s->limit = gm_shim_devices[d].limit;
-	s->driver = gm_counter_get(d, GM_C_foreign_driver);
+	s->driver = gm_counter_get(d, GM_C_foreign_driver) + gm_limit_driver_slack(d);
 	s->created = gm_counter_get(d, GM_C_foreign_created);
 	s->async = gm_async_reserved(d);
 	s->arrays = gm_counter_get(d, GM_C_foreign_array);

@@ -15,6 +15,7 @@
 #define PATIENCE 20000 /* turns at most for which a refusal waits for calls in progress */
 
 static _Atomic uint64_t outside[GM_COUNTER_DEVICES];
+static _Atomic uint64_t driver_slack[GM_COUNTER_DEVICES];
 
 /* Async pools and graphs. An answer of the driver counts unless a later question was answered. */
 static struct {
@@ -80,11 +81,27 @@ uint64_t gm_limit_of_driver(uint64_t bytes)
 		       : bytes;
 }
 
+uint64_t gm_limit_driver_slack(unsigned ordinal)
+{
+	return atomic_load_explicit(&driver_slack[ordinal], memory_order_relaxed);
+}
+
+/* What memory of a kind takes of the device. */
+static uint64_t kind_bytes(enum gm_foreign_kind kind, unsigned ordinal, uint64_t bytes, bool taken)
+{
+	if (kind != GM_FOREIGN_DRIVER)
+		return bytes;
+	const uint64_t all = gm_limit_of_driver(bytes), slack = all - bytes;
+	atomic_fetch_add_explicit(&driver_slack[ordinal], taken ? slack : 0 - slack,
+				  memory_order_relaxed);
+	return all;
+}
+
 void gm_limit_taken(enum gm_foreign_kind kind, unsigned ordinal, uint64_t bytes)
 {
-	bytes = kind == GM_FOREIGN_DRIVER ? gm_limit_of_driver(bytes) : bytes;
 	if (!kind_counts(kind) || ordinal >= GM_COUNTER_DEVICES)
 		return;
+	bytes = kind_bytes(kind, ordinal, bytes, true);
 	const uint64_t known = own.reserved < bytes ? own.reserved : bytes;
 	own.reserved -= known;
 	outside_change(ordinal, bytes, known);
@@ -92,9 +109,8 @@ void gm_limit_taken(enum gm_foreign_kind kind, unsigned ordinal, uint64_t bytes)
 
 void gm_limit_given(enum gm_foreign_kind kind, unsigned ordinal, uint64_t bytes)
 {
-	bytes = kind == GM_FOREIGN_DRIVER ? gm_limit_of_driver(bytes) : bytes;
 	if (kind_counts(kind) && ordinal < GM_COUNTER_DEVICES)
-		outside_change(ordinal, 0, bytes);
+		outside_change(ordinal, 0, kind_bytes(kind, ordinal, bytes, false));
 }
 
 uint64_t gm_limit_measure(unsigned ordinal)
@@ -243,6 +259,7 @@ void gm_limit_forget(void)
 	own.begun = false;
 	for (unsigned i = 0; i < GM_COUNTER_DEVICES; i++) {
 		atomic_store(&outside[i], 0);
+		atomic_store(&driver_slack[i], 0);
 		atomic_store(&measured[i].asked, 0);
 		measured[i].answered = measured[i].bytes = 0;
 		atomic_store(&progress[i].calls, 0);

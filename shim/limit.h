@@ -43,8 +43,9 @@ void gm_limit_end(void);
 bool gm_limit_begin_async(int where, CUmemoryPool pool, uint64_t bytes);
 
 /* Bytes of the device that a block of cuMemAlloc takes from the driver. Smaller blocks share
- * granules. */
+ * granules. And what all of them take beyond the bytes asked for. */
 uint64_t gm_limit_of_driver(uint64_t bytes);
+uint64_t gm_limit_driver_slack(unsigned ordinal);
 
 /* account.h: memory of a kind was taken or given up. */
 void gm_limit_taken(enum gm_foreign_kind kind, unsigned ordinal, uint64_t bytes);

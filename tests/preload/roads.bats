@@ -176,6 +176,7 @@ roads() {
 	[ "$("$TOOL" --json run.gml | jq '.logs[0].devices[0].counters.allocate_failed')" -eq 1 ]
 	roads odd # the driver takes 4 MiB for each
 	[ "$(cat out)" = '16 blocks, 64 MiB of the device' ]
+	grep -q 'cuMemAlloc of the driver 64.0 MiB; of others 0 B$' err
 	roads rows
 	cat out
 	[ "$(paste -sd, out)" = 'cuMemAllocPitch: CUDA_ERROR_OUT_OF_MEMORY pitch 1048576,cuMemAllocPitch: CUDA_SUCCESS pitch 1048576' ]
