@@ -348,7 +348,7 @@ static void devices_show(struct gm_emit *emit, const struct view *view)
 	gm_emit_end(emit);
 	gm_frames_show_objects(emit, &view->symbols);
 	if (!view->about->since_known)
-		gm_emit_line(emit, "", "older blocks are not known: their events were dropped");
+		gm_emit_line(emit, "", "older blocks are not known: the log lacks their events");
 }
 
 /* Add up the blocks alive at the moments. */

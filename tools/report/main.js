@@ -183,7 +183,7 @@ function sumShow() {
 		+ `${pluralText(moment.stacks, "call stack")}, at ${timeText(moment.ns)}.`,
 		...(search.active ? [" ", make("mark", {}, foundText)] : []));
 	if (!log.older_known)
-		sum.append(" Older blocks are not known: their events were dropped.");
+		sum.append(" Older blocks are not known: the log lacks their events.");
 }
 
 function momentShow(moment) {
