@@ -246,6 +246,13 @@ static bool word_is_one_of(const char *word, const char *a, const char *b)
 	return strcmp(word, a) == 0 || strcmp(word, b) == 0;
 }
 
+static bool word_is_process(const char *word)
+{
+	static struct gm_process process;
+	int pid;
+	return gm_process_parse(word, &pid) && gm_process_find(pid, &process);
+}
+
 /* `help`, or `help COMMAND`. */
 static int help_of(int n, char **names)
 {
@@ -274,10 +281,9 @@ static int command_run(int argc, char **argv)
 	if (first && strcmp(first, "--completions") == 0)
 		return gm_complete_print(commands, COMMANDS);
 	/* A log's name has a dot or a slash, a command's neither; existing files do not matter. The
-	 * number of a process stands for its log. */
-	int pid;
+	 * number of a process with counters stands for its log. */
 	if (first && *first != '-' && !strpbrk(first, "./") && !path_is_folder(first) &&
-	    !gm_process_parse(first, &pid))
+	    !word_is_process(first))
 		return command_unknown(first);
 	if (first && *first == '-' && (command = command_find_behind_options(argv + 1)))
 		return gm_tool_usage(command->name,

@@ -215,7 +215,7 @@ static void small_put(const struct gm_record *record, const void *body, size_t l
 		return;
 	struct gm_record r = *record;
 	if (kinds_with_stack & BIT(r.kind))
-		r.string = 0;
+		r.string = atomic_load(&ring) ? 0 : r.string; /* it is in the recording */
 	else if (r.string)
 		small_put_string(r.string);
 	gm_lock_take(&gm_writer_lock);

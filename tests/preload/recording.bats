@@ -207,6 +207,7 @@ MIB=$((1 << 20))
 	[ "$("$TOOL" summary --json "$pid" | jq -r '.logs[0].path')" = log ]
 	"$TOOL" log "$pid" events >said_tool
 	[ "$("$TOOL" summary --json "$pid" | jq -r '.logs[0].path')" = log.events ]
+	"$TOOL" "$pid" | grep -q '^program  recording, '
 	"$TOOL" top --once --json | jq -e --argjson pid "$pid" '[.. | objects | select(.pid? == $pid)] | length == 1'
 	"$TOOL" log "$pid" small >said_tool
 	[ "$("$TOOL" summary --json "$pid" | jq -r '.logs[0].path')" = log ]

@@ -193,6 +193,7 @@ groups() {
 }
 
 @test "a forked child starts without the parent's forward calls, and keeps its own" {
+	[ -z "$SANITIZE_LIB" ] || skip "the sanitizer's allocator may be locked by a thread of the parent"
 	needs_python
 	segment_py
 	cat >model.py <<-'END'
