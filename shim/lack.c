@@ -48,15 +48,17 @@ static void sample_take(struct lack *lack, const struct gm_context *current)
 		gm_pool_sample(pool, s);
 	s->device_total = gm_shim_devices[d].total;
 	s->limit = gm_shim_devices[d].limit;
-	s->driver = gm_counter_get(d, GM_C_foreign_driver) + gm_limit_driver_slack(d);
+	s->driver = gm_limit_driver(d);
 	s->created = gm_counter_get(d, GM_C_foreign_created);
 	s->async = gm_async_reserved(d);
 	s->arrays = gm_counter_get(d, GM_C_foreign_array);
 	s->graphs = gm_graph_reserved(d);
 	s->managed = gm_counter_get(d, GM_C_foreign_managed);
 	s->known = GM_SAMPLE_OWNERS;
-	if (gm_used_query_device(d, current, &s->device_free))
+	if (gm_used_read(d, current, &s->device_free)) {
+		gm_used_record(d, less(s->device_total, s->device_free));
 		s->known |= GM_SAMPLE_FREE;
+	}
 }
 
 static uint64_t sample_own(const struct gm_sample *s)

@@ -21,6 +21,13 @@
 #define GM_LACK_HERE (-1) /* the current context's device; without a context, the first one */
 #define GM_LACK_HOST (-2)
 
+/* Whose memory is at a location of the driver. */
+static inline int gm_lack_where(const CUmemLocation *location)
+{
+	const bool device = location->type == CU_MEM_LOCATION_TYPE_DEVICE && location->id >= 0;
+	return device ? location->id : GM_LACK_HOST;
+}
+
 /* A call other than the cuMemAlloc family. `bytes`: asked for; 0: not known. */
 void gm_lack(enum gm_hook_id hook, int where, uint64_t bytes);
 

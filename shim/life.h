@@ -16,12 +16,8 @@
 #define GM_SHIM_LIFE_H
 
 #include <stdatomic.h>
-#include <stdint.h>
 
 enum gm_shim_state { GM_SHIM_DORMANT, GM_SHIM_ACTIVE, GM_SHIM_OFF };
 extern _Atomic(enum gm_shim_state) gm_shim_state;
-
-/* modules.h: obey a request to begin or to end a recording (log/recording.h). */
-void gm_life_leave(uint64_t now);
 
 #endif

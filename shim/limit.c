@@ -15,7 +15,7 @@
 #define PATIENCE 20000 /* turns at most for which a refusal waits for calls in progress */
 
 static _Atomic uint64_t outside[GM_COUNTER_DEVICES];
-static _Atomic uint64_t driver_slack[GM_COUNTER_DEVICES];
+static _Atomic uint64_t of_driver[GM_COUNTER_DEVICES]; /* part of `outside`: cuMemAlloc */
 
 /* Async pools and graphs. An answer of the driver counts unless a later question was answered. */
 static struct {
@@ -81,27 +81,29 @@ uint64_t gm_limit_of_driver(uint64_t bytes)
 		       : bytes;
 }
 
-uint64_t gm_limit_driver_slack(unsigned ordinal)
+uint64_t gm_limit_driver(unsigned ordinal)
 {
-	return atomic_load_explicit(&driver_slack[ordinal], memory_order_relaxed);
+	return atomic_load_explicit(&of_driver[ordinal], memory_order_relaxed);
+}
+
+static void kind_change(enum gm_foreign_kind kind, unsigned ordinal, uint64_t taken, uint64_t given)
+{
+	if (kind == GM_FOREIGN_DRIVER)
+		atomic_fetch_add_explicit(&of_driver[ordinal], taken - given, memory_order_relaxed);
 }
 
 /* What memory of a kind takes of the device. */
-static uint64_t kind_bytes(enum gm_foreign_kind kind, unsigned ordinal, uint64_t bytes, bool taken)
+static uint64_t kind_bytes(enum gm_foreign_kind kind, uint64_t bytes)
 {
-	if (kind != GM_FOREIGN_DRIVER)
-		return bytes;
-	const uint64_t all = gm_limit_of_driver(bytes), slack = all - bytes;
-	atomic_fetch_add_explicit(&driver_slack[ordinal], taken ? slack : 0 - slack,
-				  memory_order_relaxed);
-	return all;
+	return kind == GM_FOREIGN_DRIVER ? gm_limit_of_driver(bytes) : bytes;
 }
 
 void gm_limit_taken(enum gm_foreign_kind kind, unsigned ordinal, uint64_t bytes)
 {
 	if (!kind_counts(kind) || ordinal >= GM_COUNTER_DEVICES)
 		return;
-	bytes = kind_bytes(kind, ordinal, bytes, true);
+	bytes = kind_bytes(kind, bytes);
+	kind_change(kind, ordinal, bytes, 0);
 	const uint64_t known = own.reserved < bytes ? own.reserved : bytes;
 	own.reserved -= known;
 	outside_change(ordinal, bytes, known);
@@ -109,8 +111,11 @@ void gm_limit_taken(enum gm_foreign_kind kind, unsigned ordinal, uint64_t bytes)
 
 void gm_limit_given(enum gm_foreign_kind kind, unsigned ordinal, uint64_t bytes)
 {
-	if (kind_counts(kind) && ordinal < GM_COUNTER_DEVICES)
-		outside_change(ordinal, 0, kind_bytes(kind, ordinal, bytes, false));
+	if (!kind_counts(kind) || ordinal >= GM_COUNTER_DEVICES)
+		return;
+	bytes = kind_bytes(kind, bytes);
+	kind_change(kind, ordinal, 0, bytes);
+	outside_change(ordinal, 0, bytes);
 }
 
 uint64_t gm_limit_measure(unsigned ordinal)
@@ -259,7 +264,7 @@ void gm_limit_forget(void)
 	own.begun = false;
 	for (unsigned i = 0; i < GM_COUNTER_DEVICES; i++) {
 		atomic_store(&outside[i], 0);
-		atomic_store(&driver_slack[i], 0);
+		atomic_store(&of_driver[i], 0);
 		atomic_store(&measured[i].asked, 0);
 		measured[i].answered = measured[i].bytes = 0;
 		atomic_store(&progress[i].calls, 0);

@@ -42,10 +42,11 @@ void gm_limit_end(void);
  * may have them already. */
 bool gm_limit_begin_async(int where, CUmemoryPool pool, uint64_t bytes);
 
-/* Bytes of the device that a block of cuMemAlloc takes from the driver. Smaller blocks share
- * granules. And what all of them take beyond the bytes asked for. */
+/* Bytes of the device that a block of `bytes` takes, if the driver's cuMemAlloc serves it: from
+ * 1 MiB on whole granules. Smaller blocks share granules, and count as they are. */
 uint64_t gm_limit_of_driver(uint64_t bytes);
-uint64_t gm_limit_driver_slack(unsigned ordinal);
+/* The same of all such blocks alive. */
+uint64_t gm_limit_driver(unsigned ordinal);
 
 /* account.h: memory of a kind was taken or given up. */
 void gm_limit_taken(enum gm_foreign_kind kind, unsigned ordinal, uint64_t bytes);

@@ -5,6 +5,7 @@
 #include "log/count.h"
 #include "shim/call.h"
 #include "shim/device.h"
+#include "shim/used.h"
 
 /* Differences of this part of the device count as nothing, within these bounds. A context of
  * another process takes some 520 MiB of an H100 before it allocates; modules that this process
@@ -31,34 +32,19 @@ static uint64_t bytes_accounted(unsigned ordinal)
 	       gm_counter_get(ordinal, GM_C_foreign);
 }
 
-/* In the current context. False: unknown. Memory that is being mapped meanwhile may count as that
- * of others: hence two looks. */
+/* False: unknown. Memory that is being mapped meanwhile may count as that of others: hence two
+ * looks. */
 static bool others_measure(unsigned ordinal, uint64_t *bytes)
 {
-	size_t available, total;
-	uint64_t before = bytes_accounted(ordinal);
-	CUstreamCaptureMode mode = gm_driver_quiet_begin(&gm_shim_driver);
-	CUresult result = gm_shim_driver.cuMemGetInfo_v2(&available, &total);
-	gm_driver_quiet_end(&gm_shim_driver, mode);
+	CUresult ignored;
+	uint64_t available, before = bytes_accounted(ordinal);
+	const struct gm_context *current = gm_context_current(&gm_shim_driver, &ignored);
+	if (!gm_used_read(ordinal, current, &available))
+		return false;
 	uint64_t after = bytes_accounted(ordinal), ours = before > after ? before : after;
-	if (result != CUDA_SUCCESS || available > total)
-		return false;
-	*bytes = total - available > ours ? total - available - ours : 0;
+	const uint64_t total = gm_shim_devices[ordinal].total, free = available + ours;
+	*bytes = total > free ? total - free : 0;
 	return true;
-}
-
-static bool others_measure_in(struct gm_context *context, uint64_t *bytes)
-{
-	CUcontext popped;
-	bool known = false;
-	if (!gm_context_enter(context))
-		return false;
-	if (gm_shim_driver.cuCtxPushCurrent_v2(context->handle) == CUDA_SUCCESS) {
-		known = others_measure(context->ordinal, bytes);
-		gm_shim_driver.cuCtxPopCurrent_v2(&popped);
-	}
-	gm_context_leave(context);
-	return known;
 }
 
 void gm_neighbour_begin(unsigned ordinal)
@@ -80,10 +66,8 @@ bool gm_neighbour_came(unsigned ordinal)
 {
 	struct neighbour *n = &neighbours[ordinal];
 	uint64_t bytes = 0, slack = neighbour_slack(gm_shim_devices[ordinal].total);
-	bool known = false, more = n->more;
-	for (struct gm_context *c = gm_context_newest(); c && !known; c = c->next)
-		known = c->ordinal == ordinal && others_measure_in(c, &bytes);
-	if (!known)
+	bool more = n->more;
+	if (!others_measure(ordinal, &bytes))
 		return false;
 	if (!atomic_load(&n->before))
 		atomic_store(&n->before, bytes + 1);

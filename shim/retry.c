@@ -27,9 +27,9 @@ static bool retry_reclaim_own(void)
 static unsigned retry_ordinal(int where)
 {
 	CUresult ignored;
-	const struct gm_context *context = gm_context_current(&gm_shim_driver, &ignored);
 	if (where >= 0 && (unsigned)where < gm_shim_n_devices)
 		return (unsigned)where;
+	const struct gm_context *context = gm_context_current(&gm_shim_driver, &ignored);
 	return context ? context->ordinal : 0;
 }
 

@@ -20,39 +20,40 @@ void gm_used_record(unsigned ordinal, uint64_t used)
 	gm_counter_add(ordinal, GM_C_device_asked, 1);
 }
 
-bool gm_used_query(const struct gm_context *context, uint64_t *out)
+/* Of the current context's device. */
+static bool used_read(uint64_t *free, uint64_t *used)
 {
 	size_t available, total;
 	CUstreamCaptureMode mode = gm_driver_quiet_begin(&gm_shim_driver);
 	CUresult result = gm_shim_driver.cuMemGetInfo_v2(&available, &total);
 	gm_driver_quiet_end(&gm_shim_driver, mode);
-	if (result != CUDA_SUCCESS || available > total)
-		return false;
-	gm_used_record(context->ordinal, total - available);
-	*out = available;
-	return true;
+	*free = available;
+	*used = total - available;
+	return result == CUDA_SUCCESS && available <= total;
 }
 
-static bool used_query_in(struct gm_context *context, uint64_t *out)
+static bool used_read_in(struct gm_context *context, uint64_t *out)
 {
 	CUcontext popped;
+	uint64_t used;
 	bool known = false;
 	if (!gm_context_enter(context))
 		return false;
 	if (gm_shim_driver.cuCtxPushCurrent_v2(context->handle) == CUDA_SUCCESS) {
-		known = gm_used_query(context, out);
+		known = used_read(out, &used);
 		gm_shim_driver.cuCtxPopCurrent_v2(&popped);
 	}
 	gm_context_leave(context);
 	return known;
 }
 
-bool gm_used_query_device(unsigned ordinal, const struct gm_context *current, uint64_t *out)
+bool gm_used_read(unsigned ordinal, const struct gm_context *current, uint64_t *out)
 {
+	uint64_t used;
 	if (current && current->ordinal == ordinal)
-		return gm_used_query(current, out);
+		return used_read(out, &used);
 	for (struct gm_context *c = gm_context_newest(); c; c = c->next)
-		if (c->ordinal == ordinal && used_query_in(c, out))
+		if (c->ordinal == ordinal && used_read_in(c, out))
 			return true;
 	return false;
 }
@@ -71,13 +72,13 @@ static bool used_is_due(_Atomic uint64_t *when, uint64_t now, uint64_t pause)
 static __attribute__((noinline)) void used_poll(uint64_t now)
 {
 	CUresult ignored;
-	uint64_t pause = gm_knob_get()->log.level.sample, available;
+	uint64_t pause = gm_knob_get()->log.level.sample, available, used;
 	if (!gm_shim_n_devices || !used_is_due(&next_poll, now, pause / gm_shim_n_devices))
 		return;
 	const struct gm_context *context = gm_context_current(&gm_shim_driver, &ignored);
 	if (context && context->ordinal < GM_COUNTER_DEVICES &&
-	    used_is_due(&next_ask[context->ordinal], now, pause))
-		gm_used_query(context, &available);
+	    used_is_due(&next_ask[context->ordinal], now, pause) && used_read(&available, &used))
+		gm_used_record(context->ordinal, used);
 }
 
 void gm_used_sample(uint64_t now)

@@ -30,22 +30,20 @@ struct request {
 	struct gm_context *context;
 	struct gm_timing call;
 	struct gm_stack_from from; /* of frequent calls */
-	bool again; /* nobody was asked for idle memory yet: no pool, or GPUMEM_IPC=native */
+	bool again; /* no idle memory was asked for before the driver is: no pool, GPUMEM_IPC=native
+		     */
 };
 
-/* Make the program's call unchanged. */
+/* The program's call, unchanged. */
+static CUresult request_call(const struct request *q)
+{
+	return q->pitch ? real.cuMemAllocPitch_v2(q->out, q->pitch, q->width, q->height, q->element)
+			: real.cuMemAlloc_v2(q->out, q->size);
+}
+
 static CUresult request_pass(const struct request *q)
 {
-	if (q->pitch && q->again)
-		return GM_PASS_AGAIN(
-			GM_LACK_HERE,
-			real.cuMemAllocPitch_v2(q->out, q->pitch, q->width, q->height, q->element));
-	if (q->pitch)
-		return GM_PASS(
-			real.cuMemAllocPitch_v2(q->out, q->pitch, q->width, q->height, q->element));
-	if (q->again)
-		return GM_PASS_AGAIN(GM_LACK_HERE, real.cuMemAlloc_v2(q->out, q->size));
-	return GM_PASS(real.cuMemAlloc_v2(q->out, q->size));
+	return q->again ? GM_PASS_AGAIN(GM_LACK_HERE, request_call(q)) : GM_PASS(request_call(q));
 }
 
 /* End a timed call. Returns the moment. */
@@ -301,8 +299,8 @@ static bool error_comes_before(CUresult result)
 static CUresult request_rows(struct request *q)
 {
 	size_t pitch, *out = q->pitch;
-	if (!request_pitch(q, &pitch))
-		return request_from_driver(q);
+	if (!request_pitch(q, &pitch)) /* the size is not known */
+		return request_without_pool(q);
 	struct gm_pool *pool = gm_shim_pool(q->context->ordinal);
 	if (__builtin_mul_overflow(pitch, q->height, &q->size)) {
 		q->size = SIZE_MAX;

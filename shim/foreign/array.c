@@ -93,8 +93,8 @@ static void flat_given(const void *handle, const CUDA_ARRAY_DESCRIPTOR *d)
 	array_given(GM_SPACE_ARRAY, handle, &solid, 1);
 }
 
-/* Captures forbid arrays, as they forbid cuMemAlloc. */
-static bool capture_refuses(void)
+/* Is an array refused whatever its size? Captures forbid arrays, as they forbid cuMemAlloc. */
+static bool driver_refuses(void)
 {
 	CUresult ignored;
 	struct gm_context *context = gm_context_current(&gm_shim_driver, &ignored);
@@ -104,7 +104,7 @@ static bool capture_refuses(void)
 /* A call that the driver will refuse is not limited. */
 static bool array_begin(const void *out, const void *d, size_t bytes)
 {
-	return !out || !d || capture_refuses() || gm_limit_begin(GM_LACK_HERE, bytes);
+	return !out || !d || driver_refuses() || gm_limit_begin(GM_LACK_HERE, bytes);
 }
 
 #define TAKES(symbol, bytes, parameters, arguments, after)                                   \

@@ -40,11 +40,10 @@ static size_t pool_find(CUmemoryPool handle)
 
 static void pool_made(CUmemoryPool handle, const CUmemPoolProps *props)
 {
-	const bool device = props->location.type == CU_MEM_LOCATION_TYPE_DEVICE;
 	gm_counter_add(0, GM_C_async_pools, 1);
 	gm_lock_take(&lock);
-	(void)gm_array_push(
-		&pools, ((struct own_pool){handle, device ? props->location.id : GM_LACK_HOST, 0}));
+	(void)gm_array_push(&pools,
+			    ((struct own_pool){handle, gm_lack_where(&props->location), 0}));
 	gm_lock_release(&lock);
 }
 
@@ -302,14 +301,8 @@ BY_DEVICE(cuMemAllocAsync_ptsz, OWN)
 BY_POOL(cuMemAllocFromPoolAsync, PLAIN)
 BY_POOL(cuMemAllocFromPoolAsync_ptsz, OWN)
 
-static int props_where(const CUmemPoolProps *props)
-{
-	const bool device = props && props->location.type == CU_MEM_LOCATION_TYPE_DEVICE;
-	return device && props->location.id >= 0 ? props->location.id : GM_LACK_HOST;
-}
-
 /* Memory from a pool outlives the pool. */
-GM_TAKES(cuMemPoolCreate, props_where(props), 0, (CUmemoryPool * pool, const CUmemPoolProps *props),
-	 (pool, props), pool_made(*pool, props))
+GM_TAKES(cuMemPoolCreate, gm_lack_where(&props->location), 0,
+	 (CUmemoryPool * pool, const CUmemPoolProps *props), (pool, props), pool_made(*pool, props))
 GM_HANDLER(cuMemPoolDestroy, (CUmemoryPool pool), (pool), pool_destroy(pool))
 COUNTS(cuMemPoolTrimTo, (CUmemoryPool pool, size_t keep), (pool, keep), GM_C_async_pool_trims)

@@ -132,23 +132,17 @@ static void handle_owned(CUmemGenericAllocationHandle handle, CUdeviceptr addres
 	gm_lock_release(&lock);
 }
 
-/* Memory of which device the call lacked. */
-static int create_where(const CUmemAllocationProp *prop)
-{
-	const bool device = prop && prop->location.type == CU_MEM_LOCATION_TYPE_DEVICE;
-	return device && prop->location.id >= 0 ? prop->location.id : GM_LACK_HOST;
-}
-
 /* A call that the driver will refuse is not limited. */
 static bool create_begin(const CUmemGenericAllocationHandle *handle, size_t size,
 			 const CUmemAllocationProp *prop, unsigned long long flags)
 {
 	return !handle || !size || size % GM_POOL_GRANULE || flags || !prop ||
 	       prop->type != CU_MEM_ALLOCATION_TYPE_PINNED ||
-	       gm_limit_begin(create_where(prop), size);
+	       gm_limit_begin(gm_lack_where(&prop->location), size);
 }
 
-GM_TAKES_WITHIN(cuMemCreate, create_where(prop), size, create_begin(handle, size, prop, flags),
+GM_TAKES_WITHIN(cuMemCreate, gm_lack_where(&prop->location), size,
+		create_begin(handle, size, prop, flags),
 		(CUmemGenericAllocationHandle * handle, size_t size,
 		 const CUmemAllocationProp *prop, unsigned long long flags),
 		(handle, size, prop, flags), memory_created(*handle, size, prop))

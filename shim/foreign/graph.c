@@ -166,14 +166,7 @@ static void node_given(CUgraph graph, const CUmemPoolProps *props, CUdeviceptr a
 		gm_foreign_add(&f);
 }
 
-/* The pool's device, where it is one. */
-static int node_where(const CUmemPoolProps *props)
-{
-	const bool device = props->location.type == CU_MEM_LOCATION_TYPE_DEVICE;
-	return device && props->location.id >= 0 ? props->location.id : GM_LACK_HERE;
-}
-
-GM_TAKES(cuGraphAddMemAllocNode, node_where(&params->poolProps), params->bytesize,
+GM_TAKES(cuGraphAddMemAllocNode, gm_lack_where(&params->poolProps.location), params->bytesize,
 	 (CUgraphNode * node, CUgraph graph, const CUgraphNode *before, size_t n,
 	  CUDA_MEM_ALLOC_NODE_PARAMS *params),
 	 (node, graph, before, n, params),

@@ -2,11 +2,11 @@
 /*
  * Idle memory and other processes. `idle leave [DEVICE]` allocates 80% of the device, frees it,
  * prints its pid, and sleeps until its standard input ends. `idle create DEVICE` makes physical
- * memory of 80% of a device while device 0 is current. `idle take TRIES` tries to allocate 80% up
- * to TRIES times. `idle thread` prints the threads of the process. `idle ends` waits three times
- * until the thread has ended after its work. `idle needs` allocates a pool's idle memory through
- * other entries in the same process. `idle managed BYTES` allocates managed memory beside idle
- * memory.
+ * memory of 80% of a device while device 0 is current, `idle rows` rows of 80%. `idle take TRIES`
+ * tries to allocate 80% up to TRIES times. `idle thread` prints the threads of the process. `idle
+ * ends` waits three times until the thread has ended after its work. `idle needs` allocates a
+ * pool's idle memory through other entries in the same process. `idle managed BYTES` allocates
+ * managed memory beside idle memory.
  */
 #include <dirent.h>
 #include <sched.h>
@@ -57,6 +57,13 @@ static void take(unsigned tries)
 	say("80%", result);
 	if (result == CUDA_SUCCESS)
 		SAY(cuMemFree_v2(p));
+}
+
+static void rows(void)
+{
+	CUdeviceptr p;
+	size_t pitch;
+	SAY(cuMemAllocPitch_v2(&p, &pitch, MIB, percent(80) / MIB, 4));
 }
 
 static void create(int device)
@@ -223,9 +230,12 @@ int main(int argc, char **argv)
 		return needs(), 0;
 	if (strcmp(what, "take") == 0 && argc > 2)
 		return take((unsigned)atoi(argv[2])), 0;
+	if (strcmp(what, "rows") == 0)
+		return rows(), 0;
 	if (strcmp(what, "managed") == 0 && argc > 2)
 		return managed((size_t)atol(argv[2])), 0;
-	return puts("usage: idle leave [DEVICE] | create DEVICE | take TRIES | thread | ends | "
+	return puts("usage: idle leave [DEVICE] | create DEVICE | rows | take TRIES | thread | "
+		    "ends | "
 		    "needs | managed BYTES"),
 	       2;
 }

@@ -33,6 +33,11 @@ groups() {
 	"$TOOL" live --json "$@" | jq -r '.logs[0].devices[0].groups[] | "\(.bytes) \(.blocks) \(.frames[0].function // "-")"'
 }
 
+# rows [ROW]: the groups of a recording of what most ways allocate, and one more.
+rows() {
+	printf '%s\n' "$((5 * MIB)) 1 known_during" "$((4 * MIB + 101000)) 4 before recording" "$@" "70000 1 known_during" "900 1 -"
+}
+
 # consistent LOG...: the tool finds no contradiction.
 consistent() {
 	local log
@@ -57,12 +62,7 @@ MIB=$((1 << 20))
 	says "PID: records events in log.events"
 	[ ! -s err ]
 	# The scratch of the program is one of the blocks of before; the block of 2 MiB was freed during the recording.
-	diff <(groups log.events) - <<-END
-		$((5 * MIB)) 1 known_during
-		$((4 * MIB + 101000)) 4 before recording
-		70000 1 known_during
-		900 1 -
-	END
+	diff <(groups log.events) <(rows)
 	"$TOOL" live log.events >text
 	grep -qxE ' +before recording' text
 	grep -qE '^ +known_during \(preload/recording\.c:[0-9]+\)$' text
@@ -104,12 +104,7 @@ MIB=$((1 << 20))
 		"PID: ended the recording in log.events.1"
 	[ ! -s err ]
 	[ "$(echo log*)" = "log log.events log.events.1" ]
-	diff <(groups log.events) - <<-END
-		$((5 * MIB)) 1 known_during
-		$((4 * MIB + 101000)) 4 before recording
-		70000 1 known_during
-		900 1 -
-	END
+	diff <(groups log.events) <(rows)
 	# A block of the first recording is one of before for the second, even if it had a stack.
 	diff <(groups log.events.1) - <<-END
 		$((16 * MIB + 171900)) 8 before recording
@@ -165,13 +160,7 @@ MIB=$((1 << 20))
 	[ "$(stat -c %s log.events)" -le $((32 * MIB)) ]
 	"$TOOL" summary --json log.events | jq -e '.logs[0].dropped > 0'
 	"$TOOL" summary --json log | jq -e '.logs[0].counters.log_dropped_records == 0'
-	diff <(groups log.events) - <<-END
-		$((5 * MIB)) 1 known_during
-		$((4 * MIB + 101000)) 4 before recording
-		$MIB 1 known_again
-		70000 1 known_during
-		900 1 -
-	END
+	diff <(groups log.events) <(rows "$MIB 1 known_again")
 	consistent log log.events
 }
 
@@ -213,6 +202,17 @@ MIB=$((1 << 20))
 	[ "$("$TOOL" summary --json "$pid" | jq -r '.logs[0].path')" = log ]
 }
 
+@test "the number of a process without a log is told from a number of no process" {
+	KNOBS=(GPUMEM_LOG=off)
+	start copy
+	run --separate-stderr "$TOOL" live "$pid"
+	[ "$status" -eq 1 ]
+	[ "$stderr" = "gpumemstat: $pid: this process writes no log: 'gpumemstat log PID events' begins one" ]
+	run --separate-stderr "$TOOL" live 4194999
+	[ "$status" -eq 1 ]
+	[ "$stderr" = 'gpumemstat: 4194999: no such process' ]
+}
+
 @test "several that ask at once all get a true answer" {
 	recorded crowd
 	[ ! -s err ]
@@ -234,16 +234,19 @@ MIB=$((1 << 20))
 	END
 }
 
+@test "an out-of-memory during a recording names who lived before, and the file that has all holders" {
+	recorded lack
+	grep -qE '^gpumem: out of memory on device 0: cuMemAlloc_v2 asked 32\.0 TiB, .*; largest live: 5\.00 MiB in 1 block by recording\+0x[0-9a-f]+, 4\.10 MiB in 4 blocks from before the recording.*; all: gpumemstat live --at=oom .*/log\.events$' err
+	"$TOOL" live --at=oom log.events | grep -q known_during
+	# The small log has no stacks, and so no numbers of them.
+	"$TOOL" export log | awk -F, '$2 == "held" { n++; if ($14 != "") exit 1 } END { exit !n }'
+	consistent log log.events
+}
+
 @test "a forked child does not record, and its parent goes on" {
 	recorded fork
 	says "PID: records events in log.events" "PID: ended the recording in log.events"
-	diff <(groups log.events) - <<-END
-		$((5 * MIB)) 1 known_during
-		$((4 * MIB + 101000)) 4 before recording
-		$MIB 1 known_again
-		70000 1 known_during
-		900 1 -
-	END
+	diff <(groups log.events) <(rows "$MIB 1 known_again")
 	consistent log log.events
 }
 

@@ -131,6 +131,15 @@ static void way_full(void)
 	ask("events");
 }
 
+static void way_lack(void)
+{
+	CUdeviceptr none;
+	way_once();
+	if (cuMemAlloc(&none, (size_t)1 << 45) != CUDA_ERROR_OUT_OF_MEMORY)
+		exit(1);
+	ask("small");
+}
+
 static void way_fork(void)
 {
 	way_once();
@@ -316,6 +325,7 @@ static const struct {
 	{"full", way_full}, {"fork", way_fork},	      {"crowd", way_crowd},
 	{"copy", way_copy}, {"quiet", way_quiet},     {"leave", way_leave},
 	{"ask", way_ask},   {"threads", way_threads}, {"tensors", way_tensors},
+	{"lack", way_lack},
 };
 
 int main(int argc, char **argv)

@@ -22,10 +22,25 @@ bool gm_logs_suits(struct gm_logs_one *log, enum gm_logs_need need, int device)
 	return !*log->why;
 }
 
+/* An operand that is no file, and the number of a process: why that has no log. */
+static void process_explain(struct gm_logs_one *log, const char *operand)
+{
+	struct gm_process process;
+	int pid;
+	if (access(operand, F_OK) == 0 || !gm_process_parse(operand, &pid))
+		return;
+	snprintf(log->why, sizeof log->why, "%s",
+		 gm_process_find(pid, &process)
+			 ? "this process writes no log: 'gpumemstat log PID events' begins one"
+			 : gm_process_why(pid));
+}
+
 static bool log_open(struct gm_logs_one *log, const char *path, enum gm_logs_need need, int device)
 {
-	if (!gm_figures_open(&log->figures, path, log->why, sizeof log->why))
+	if (!gm_figures_open(&log->figures, path, log->why, sizeof log->why)) {
+		process_explain(log, path);
 		return false;
+	}
 	if (gm_logs_suits(log, need, device))
 		return true;
 	gm_figures_close(&log->figures);
