@@ -30,7 +30,7 @@
 
 /* The guard: not 0 while this thread is in a call of ours; hooks then only forward. */
 extern GM_TLS unsigned gm_shim_inside;
-extern struct gm_driver gm_shim_driver; /* valid from ACTIVE on */
+extern GM_HIDDEN struct gm_driver gm_shim_driver; /* valid from ACTIVE on */
 
 static inline bool gm_shim_active(void)
 {

@@ -5,6 +5,7 @@
 
 #include <stdatomic.h>
 
+#include "base/debug.h"
 #include "log/counters.h"
 #include "log/log.h"
 #include "pool/pool.h"
@@ -22,9 +23,9 @@ struct gm_shim_device {
 	_Atomic(struct gm_pool *) pool;
 };
 
-extern unsigned gm_shim_n_devices;
-extern const struct gm_order_ops *gm_shim_order; /* NULL: the pools sync or defer */
-extern struct gm_shim_device gm_shim_devices[GM_COUNTER_DEVICES];
+extern GM_HIDDEN unsigned gm_shim_n_devices;
+extern GM_HIDDEN const struct gm_order_ops *gm_shim_order; /* NULL: the pools sync or defer */
+extern GM_HIDDEN struct gm_shim_device gm_shim_devices[GM_COUNTER_DEVICES];
 
 /* Query the driver's devices, once, at the start. `pools` is false with GPUMEM_MODE=trace. */
 void gm_shim_devices_find(bool pools, struct gm_log_device *log);

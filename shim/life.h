@@ -17,7 +17,9 @@
 
 #include <stdatomic.h>
 
+#include "base/debug.h"
+
 enum gm_shim_state { GM_SHIM_DORMANT, GM_SHIM_ACTIVE, GM_SHIM_OFF };
-extern _Atomic(enum gm_shim_state) gm_shim_state;
+extern GM_HIDDEN _Atomic(enum gm_shim_state) gm_shim_state;
 
 #endif

@@ -20,7 +20,7 @@ void gm_modules_forget(void);
 /* Is work other than samples due at the end of a handler? A few loads. */
 static inline bool gm_modules_due(void)
 {
-	return GM_UNLIKELY(gm_trim_due()) || gm_inkernel_has_news() || gm_recording_is_due();
+	return GM_UNLIKELY(gm_trim_due() || gm_inkernel_has_news() || gm_recording_is_due());
 }
 
 /* At the end of a handler, with the guard up: do due work. `now`, of the clock, is the time of

@@ -7,8 +7,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/debug.h"
+
 /* There is idle memory, and no trim thread; or memory that the thread has to return now. */
-extern atomic_bool gm_trim_wanted;
+extern GM_HIDDEN atomic_bool gm_trim_wanted;
 static inline bool gm_trim_due(void)
 {
 	return atomic_load_explicit(&gm_trim_wanted, memory_order_relaxed);

@@ -5,10 +5,11 @@
 
 #include <stdbool.h>
 
+#include "base/debug.h"
 #include "context/context.h"
 #include "pool/pool.h"
 
-extern bool gm_fill_on; /* GPUMEM_FILL is not `off`; set at the start */
+extern GM_HIDDEN bool gm_fill_on; /* GPUMEM_FILL is not `off`; set at the start */
 
 /* Write the byte of GPUMEM_FILL into a fresh block of `context`, which is current, and wait. On
  * failure the block is unchanged, with a warning. */

@@ -14,7 +14,7 @@
 
 #include "base/debug.h"
 
-extern atomic_size_t gm_memops_entries; /* blocks with the attribute */
+extern GM_HIDDEN atomic_size_t gm_memops_entries; /* blocks with the attribute */
 
 /* False: no host memory to set it. */
 bool gm_memops_set(uint64_t block, bool on);
@@ -29,7 +29,7 @@ static inline void gm_memops_freed(uint64_t block)
 
 /* A synchronous copy or memset was submitted without a wait for its end. A call that sets the
  * attribute has to wait. */
-extern atomic_bool gm_memops_pending;
+extern GM_HIDDEN atomic_bool gm_memops_pending;
 static inline void gm_memops_submitted(void)
 {
 	if (!atomic_load_explicit(&gm_memops_pending, memory_order_relaxed))

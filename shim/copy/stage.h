@@ -25,7 +25,7 @@
 struct gm_transfer;
 
 /* The least size of a copy that may be staged; SIZE_MAX: no copy is staged. */
-extern _Atomic size_t gm_stage_least;
+extern GM_HIDDEN _Atomic size_t gm_stage_least;
 
 /* May a copy of so many bytes be staged? One relaxed load. */
 static inline bool gm_stage_wants(size_t bytes)

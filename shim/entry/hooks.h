@@ -3,6 +3,7 @@
 #ifndef GM_SHIM_ENTRY_HOOKS_H
 #define GM_SHIM_ENTRY_HOOKS_H
 
+#include "base/debug.h"
 #include "shim/entry/cuda_types.h"
 
 /*
@@ -16,7 +17,7 @@ struct gm_real {
 #include "driver/hooks.def"
 #undef GM_HOOK
 };
-extern struct gm_real real;
+extern GM_HIDDEN struct gm_real real;
 
 enum gm_hook_id {
 	GM_HOOK_NONE, /* record.hook counts from 1 */
@@ -41,7 +42,7 @@ struct gm_hook {
 	void *handler;	 /* the exported entry, which jumps to on_<symbol> */
 	void **original; /* &real.<symbol> */
 };
-extern const struct gm_hook gm_hooks[GM_HOOK_END]; /* row 0 is empty */
+extern GM_HIDDEN const struct gm_hook gm_hooks[GM_HOOK_END]; /* row 0 is empty */
 
 /* Every on_<symbol>, with the type of cudaTypedefs.h: the compiler compares. */
 #define GM_HOOK(symbol, type, flags, help) extern __typeof__(*(type)NULL) on_##symbol;

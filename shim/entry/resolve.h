@@ -9,10 +9,11 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
+#include "base/debug.h"
 #include "shim/entry/hooks.h"
 
 /* `real` is filled; the entries (entry-*.S) read it. */
-extern atomic_bool gm_resolve_done;
+extern GM_HIDDEN atomic_bool gm_resolve_done;
 
 /* Fill `real` on first need; false while no driver is mapped. Makes no CUDA call. */
 bool gm_resolve_ready(void);

@@ -29,7 +29,7 @@ static inline bool gm_ipc_is_native(size_t size)
 
 /* True: `address` is in *block, a block of another process that is open here. Any thread; any lock
  * below GM_LOCK_RANK_TABLE may be held. One relaxed load while none is open. */
-extern atomic_size_t gm_ipc_open;
+extern GM_HIDDEN atomic_size_t gm_ipc_open;
 bool gm_ipc_find_open(CUdeviceptr address, struct gm_block *block);
 static inline bool gm_ipc_find(CUdeviceptr address, struct gm_block *block)
 {

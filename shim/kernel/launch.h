@@ -5,6 +5,8 @@
 
 #include <stdatomic.h>
 
+#include "base/debug.h"
+
 /*
  * The reasons to watch launches, in the order of the bits: a pool exists, and a launch may lack the
  * memory that it holds; a kernel may call malloc; GPUMEM_FREE=ordered; the process may sleep. Bits
@@ -16,6 +18,6 @@ enum {
 	GM_LAUNCH_ORDERED = 4,
 	GM_LAUNCH_GATED = 8,
 };
-extern atomic_uint gm_launch_watched;
+extern GM_HIDDEN atomic_uint gm_launch_watched;
 
 #endif

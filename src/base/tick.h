@@ -14,7 +14,7 @@
 #include "base/debug.h"
 
 /* Nanoseconds a tick, in units of 2^-32; 0: moments are of the clock. */
-extern _Atomic uint64_t gm_tick_scale;
+extern GM_HIDDEN _Atomic uint64_t gm_tick_scale;
 
 /* Use the counter, if it is usable, once its rate is known. Opens a file of the kernel. */
 void gm_tick_start(void);

@@ -14,6 +14,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/debug.h"
 #include "base/lock.h"
 #include "driver/driver.h"
 
@@ -60,7 +61,7 @@ struct gm_context *gm_context_of(const struct gm_driver *driver, CUcontext handl
 				 CUresult *result);
 
 /* True if a registered context has ended. One relaxed load. */
-extern atomic_bool gm_context_ended_once;
+extern GM_HIDDEN atomic_bool gm_context_ended_once;
 static inline bool gm_context_has_ended(void)
 {
 	return atomic_load_explicit(&gm_context_ended_once, memory_order_relaxed);

@@ -88,7 +88,7 @@ struct gm_order_memory {
 const struct gm_order_ops *gm_order_start(const struct gm_driver *driver,
 					  const struct gm_order_memory *memory, bool (*may)(void));
 
-extern atomic_bool gm_order_on;
+extern GM_HIDDEN atomic_bool gm_order_on;
 static inline bool gm_order_is_on(void)
 {
 	return GM_UNLIKELY(atomic_load_explicit(&gm_order_on, memory_order_relaxed));

@@ -3,6 +3,7 @@
 #ifndef GM_CONTEXT_ORDER_STATE_H
 #define GM_CONTEXT_ORDER_STATE_H
 
+#include "base/debug.h"
 #include "base/futex_lock.h"
 #include "context/fence.h"
 #include "context/order.h"
@@ -42,7 +43,7 @@ struct gm_order_lane {
 	_Alignas(128) atomic_uint inside;
 };
 
-extern struct gm_order_lane gm_order_lanes[GM_ORDER_LANES];
+extern GM_HIDDEN struct gm_order_lane gm_order_lanes[GM_ORDER_LANES];
 struct gm_order_state {
 	const struct gm_driver *driver;
 	const struct gm_fence_ops *fences;
@@ -66,7 +67,7 @@ struct gm_order_state {
 	struct gm_order_window window;
 };
 
-extern struct gm_order_state gm_order;
+extern GM_HIDDEN struct gm_order_state gm_order;
 
 /* --- under the lock --- */
 

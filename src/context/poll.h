@@ -25,6 +25,7 @@
 #ifndef GM_CONTEXT_POLL_H
 #define GM_CONTEXT_POLL_H
 
+#include "base/debug.h"
 #include "context/context.h"
 
 /*
@@ -37,7 +38,7 @@ CUresult gm_poll_context(const struct gm_driver *driver, struct gm_context *cont
 			 CUevent *pending);
 
 /* Is a capture open in any context, or about to begin? One relaxed load. */
-extern atomic_uint gm_poll_captures;
+extern GM_HIDDEN atomic_uint gm_poll_captures;
 static inline bool gm_poll_captures_are_open(void)
 {
 	return atomic_load_explicit(&gm_poll_captures, memory_order_relaxed) > 0;
@@ -59,6 +60,6 @@ void gm_poll_capture_end(void);
 void gm_poll_forget_all(void);
 
 /* Turns that a thread waits for another thread's poll before it polls by itself; for tests. */
-extern unsigned gm_poll_patience;
+extern GM_HIDDEN unsigned gm_poll_patience;
 
 #endif

@@ -21,6 +21,7 @@
 #ifndef GM_HEAP_HEAP_H
 #define GM_HEAP_HEAP_H
 
+#include "base/debug.h"
 #include "context/context.h"
 #include "knob/knob.h"
 #include "pool/pool.h"
@@ -181,7 +182,7 @@ void gm_heap_figures_of_host(struct gm_heap_host *heap, struct gm_heap_figures *
  *
  * To be called at gm_heap_sample_at, CLOCK_MONOTONIC, or later; UINT64_MAX: no call is needed.
  */
-extern _Atomic uint64_t gm_heap_sample_at;
+extern GM_HIDDEN _Atomic uint64_t gm_heap_sample_at;
 void gm_heap_sample_context(const struct gm_context *context);
 
 /* The context is about to end, and other threads cannot enter it (context/context.h): read its

@@ -61,6 +61,7 @@ union gm_knob_value {
 
 enum gm_knob_id {
 #define GM_KNOB(member, type, name, value, argument, help) GM_KNOB_ID_##member,
+#include "base/debug.h"
 #include "knob/knob.def"
 #undef GM_KNOB
 	GM_KNOB_COUNT
@@ -88,7 +89,7 @@ struct gm_knob_info {
 	enum gm_knob_type type;
 };
 
-extern const struct gm_knob_info gm_knob_table[GM_KNOB_COUNT];
+extern GM_HIDDEN const struct gm_knob_info gm_knob_table[GM_KNOB_COUNT];
 
 /* The origin of a value. */
 enum gm_knob_source { GM_KNOB_DEFAULT, GM_KNOB_FILE, GM_KNOB_ENVIRONMENT };

@@ -15,7 +15,7 @@ extern GM_TLS uint16_t gm_count_mine[GM_PAGE_ROWS];
 #define GM_COUNT_SHARED (GM_PART_ROWS + 1)
 
 /* The counters in use. */
-extern _Atomic(struct gm_counter_live *) gm_count_shown;
+extern GM_HIDDEN _Atomic(struct gm_counter_live *) gm_count_shown;
 
 /* 1 + the place of a counter in rows of parts; 0: it is in the page alone. */
 static inline unsigned gm_count_place(enum gm_counter counter)

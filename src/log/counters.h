@@ -14,6 +14,7 @@
 
 enum gm_counter {
 #define GM_COUNTER(scope, kind, name, unit, help) GM_C_##name,
+#include "base/debug.h"
 #include "log/counters.def"
 #undef GM_COUNTER
 	GM_COUNTER_COUNT
@@ -37,7 +38,7 @@ struct gm_counter_info {
 	enum gm_counter_unit unit;
 };
 
-extern const struct gm_counter_info gm_counter_table[GM_COUNTER_COUNT];
+extern GM_HIDDEN const struct gm_counter_info gm_counter_table[GM_COUNTER_COUNT];
 
 /* gm_counter_add is in count.h. */
 /* Add `n` and return the new value. Process counters ignore `device`. Not for counters of

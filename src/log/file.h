@@ -12,6 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/debug.h"
 #include "base/fd.h"
 
 /* The words for %h %p %r %j %e in a name. */
@@ -68,6 +69,6 @@ void gm_file_remove(struct gm_file *file);
 void gm_file_close(struct gm_file *file);
 
 /* For tests: treat every file as if it lay on a network file system. */
-extern bool gm_file_force_memory;
+extern GM_HIDDEN bool gm_file_force_memory;
 
 #endif

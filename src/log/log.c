@@ -280,7 +280,7 @@ static void pages_update(uint64_t time)
 		const uint64_t pause = both[i]->file.memory ? GM_FLUSH_NS : GM_COPY_NS;
 		const bool copied = both[i] == &gm_recording || both[i]->file.memory;
 		if (both[i]->file.fd >= 0 && copied && time - both[i]->flushed > pause)
-			atomic_fetch_or_explicit(&gm_writer_due, GM_DUE_FLUSH,
+			atomic_fetch_or_explicit(&gm_log_due, GM_DUE_FLUSH,
 						 memory_order_relaxed);
 	}
 }
@@ -300,7 +300,7 @@ void gm_log_put_sample(const struct gm_record *record, const struct gm_sample *s
 	if (gm_log_wants((enum gm_record_kind)r.kind))
 		record_put(&r, sample, r.held);
 	if (r.kind == GM_RECORD_OUT_OF_MEMORY)
-		atomic_fetch_or_explicit(&gm_writer_due, GM_DUE_FLUSH, memory_order_relaxed);
+		atomic_fetch_or_explicit(&gm_log_due, GM_DUE_FLUSH, memory_order_relaxed);
 }
 
 void gm_log_put_heap(const struct gm_record *record, const struct gm_heap_sample *sample)
@@ -415,11 +415,10 @@ static void files_flush(void)
 	gm_writer_copy_counters(&gm_recording);
 }
 
-/* Not inlined, so that gm_log_poll is short. */
-static __attribute__((noinline)) void due_work(void)
+void gm_log_work(void)
 {
 	int saved = errno;
-	uint32_t due = atomic_exchange(&gm_writer_due, 0);
+	uint32_t due = atomic_exchange(&gm_log_due, 0);
 	struct gm_writer *w = atomic_load(&ring);
 	if (w && due & GM_DUE_CHECKPOINT)
 		gm_log_checkpoint(w, 0);
@@ -435,12 +434,6 @@ static __attribute__((noinline)) void due_work(void)
 	}
 	gm_lock_release(&gm_writer_lock);
 	errno = saved;
-}
-
-void gm_log_poll(void)
-{
-	if (GM_UNLIKELY(atomic_load_explicit(&gm_writer_due, memory_order_relaxed)))
-		due_work();
 }
 
 void gm_log_close(void)
@@ -488,7 +481,7 @@ void gm_log_forget(void)
 	writer_forget(&gm_writer);
 	writer_forget(&gm_recording);
 	gm_lock_init(&gm_writer_lock, GM_LOCK_RANK_LOG);
-	atomic_store(&gm_writer_due, 0);
+	atomic_store(&gm_log_due, 0);
 	atomic_store(&ring, NULL);
 	atomic_store(&ring_began, 0);
 	small_kept = 0;

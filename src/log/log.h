@@ -13,6 +13,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/debug.h"
 #include "log/counters.h"
 #include "log/record.h"
 
@@ -39,7 +40,7 @@ struct gm_log_config {
 bool gm_log_open(const struct gm_log_config *config);
 
 /* True if records of this kind are kept; to be tested before one is filled in. One relaxed load. */
-extern _Atomic uint32_t gm_log_wanted; /* bit k: records of kind k are kept */
+extern GM_HIDDEN _Atomic uint32_t gm_log_wanted; /* bit k: records of kind k are kept */
 static inline bool gm_log_wants(enum gm_record_kind kind)
 {
 	return kind < 32 &&
@@ -77,7 +78,13 @@ uint64_t gm_log_sample_next(unsigned device);
 
 /* Do work that must not be done under a lock (checkpoints of new segments). The shim calls it at
  * the end of each handler; one relaxed load when there is none. pre: no lock is held. */
-void gm_log_poll(void);
+extern GM_HIDDEN _Atomic uint32_t gm_log_due; /* what: writer.h */
+void gm_log_work(void);
+static inline void gm_log_poll(void)
+{
+	if (GM_UNLIKELY(atomic_load_explicit(&gm_log_due, memory_order_relaxed)))
+		gm_log_work();
+}
 
 /* At exit, after the last sample: write the final counters and mark the log as closed. No CUDA
  * call. */

@@ -48,8 +48,8 @@ static __attribute__((noinline)) void due_set_ahead(const struct gm_segment *seg
 		due |= GM_DUE_SPARE;
 	if (slot + TOUCH / 2 > touched && touched < segment->slots)
 		due |= GM_DUE_TOUCH;
-	if (GM_UNLIKELY(due & ~atomic_load_explicit(&gm_writer_due, memory_order_relaxed)))
-		atomic_fetch_or_explicit(&gm_writer_due, due, memory_order_relaxed);
+	if (GM_UNLIKELY(due & ~atomic_load_explicit(&gm_log_due, memory_order_relaxed)))
+		atomic_fetch_or_explicit(&gm_log_due, due, memory_order_relaxed);
 }
 
 static struct gm_segment *segment_other(struct gm_writer *w)
@@ -174,7 +174,7 @@ static bool segment_turn(struct gm_writer *w, const struct gm_segment *full)
 			w->now = !w->now;
 			w->ready = false;
 			atomic_store(&w->current, next);
-			atomic_fetch_or(&gm_writer_due, GM_DUE_CHECKPOINT);
+			atomic_fetch_or(&gm_log_due, GM_DUE_CHECKPOINT);
 		}
 	}
 	gm_lock_release(&gm_writer_lock);

@@ -11,7 +11,7 @@
 #include "base/msg.h"
 
 struct gm_lock gm_writer_lock = GM_LOCK_INIT(GM_LOCK_RANK_LOG);
-_Atomic uint32_t gm_writer_due;
+_Atomic uint32_t gm_log_due;
 struct gm_writer gm_writer = {.file = {.fd = -1}};
 struct gm_writer gm_recording = {.file = {.fd = -1}};
 

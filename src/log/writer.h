@@ -7,6 +7,7 @@
 #ifndef GM_LOG_WRITER_H
 #define GM_LOG_WRITER_H
 
+#include "base/debug.h"
 #include "base/lock.h"
 #include "log/about.h"
 #include "log/file.h"
@@ -19,14 +20,11 @@
 #define GM_FLUSH_NS 10000000000u /* interval at which a `memory` log is written to its file */
 #define GM_COPY_NS 100000000u	 /* ... at which a recording gets a copy of the counters */
 
-/* Work to be done by gm_log_poll. */
-enum gm_log_due { GM_DUE_TOUCH = 1, GM_DUE_SPARE = 2, GM_DUE_CHECKPOINT = 4, GM_DUE_FLUSH = 8 };
+/* Work for both writers, bits of gm_log_due; only one of them has a ring. */
+enum gm_log_work { GM_DUE_TOUCH = 1, GM_DUE_SPARE = 2, GM_DUE_CHECKPOINT = 4, GM_DUE_FLUSH = 8 };
 
 /* GM_LOCK_RANK_LOG: guards all members of both writers that are not atomic. */
-extern struct gm_lock gm_writer_lock;
-
-/* Work for both of them; only one has a ring. */
-extern _Atomic uint32_t gm_writer_due;
+extern GM_HIDDEN struct gm_lock gm_writer_lock;
 
 struct gm_writer {
 	enum gm_format_level level;
@@ -49,7 +47,7 @@ struct gm_writer {
 	unsigned n_devices;
 };
 
-extern struct gm_writer gm_writer, gm_recording;
+extern GM_HIDDEN struct gm_writer gm_writer, gm_recording;
 
 /* Count records that were not kept, or are overwritten. */
 void gm_writer_drop(struct gm_writer *w, uint64_t records);

@@ -29,7 +29,7 @@
 
 enum gm_door_state { GM_DOOR_OPEN, GM_DOOR_SHUT, GM_DOOR_ASLEEP };
 
-extern atomic_bool gm_door_used;
+extern GM_HIDDEN atomic_bool gm_door_used;
 
 /* Count submissions from now on. A submission that finds the process asleep calls `wake` on its
  * thread, with no lock held; any number of threads at once. `since`: the time (ns of

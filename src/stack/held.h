@@ -10,6 +10,7 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
+#include "base/debug.h"
 #include "stack/stack.h"
 
 #define GM_HELD_MOST ((uint32_t)1 << 20)
@@ -22,7 +23,7 @@ uint32_t gm_held_stack(uint64_t id);
 
 /* During a recording small blocks are held, too: GM_STACK_BEFORE in place of a stack. From the
  * first gm_held_add_before to gm_held_clear, every free must drop its block. */
-extern atomic_bool gm_held_any_size;
+extern GM_HIDDEN atomic_bool gm_held_any_size;
 void gm_held_add_before(uint64_t id);
 
 /* May a block of this size be held? */

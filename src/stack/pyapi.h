@@ -11,12 +11,13 @@
 struct gm_python {
 #define GM_PYTHON(need, result, name, parameters) __typeof__(result)(*name) parameters;
 #define GM_PYTHON_OBJECT(need, name) void *name;
+#include "base/debug.h"
 #include "stack/pyapi.def"
 #undef GM_PYTHON
 #undef GM_PYTHON_OBJECT
 };
 
-extern struct gm_python gm_python;
+extern GM_HIDDEN struct gm_python gm_python;
 
 /* Search for an interpreter; one in another namespace, such as a debugger's, is not found. False:
  * there is none. One thread. */

@@ -16,7 +16,7 @@
 #define GM_STACK_LARGE ((size_t)64 << 10) /* GPUMEM_STACKS=large: from this size on */
 
 /* The least size of an allocation with a stack; SIZE_MAX: no stacks. */
-extern _Atomic size_t gm_stack_least;
+extern GM_HIDDEN _Atomic size_t gm_stack_least;
 static inline bool gm_stack_wanted(size_t size)
 {
 	return GM_UNLIKELY(size >= atomic_load_explicit(&gm_stack_least, memory_order_acquire));
