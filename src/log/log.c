@@ -280,8 +280,7 @@ static void pages_update(uint64_t time)
 		const uint64_t pause = both[i]->file.memory ? GM_FLUSH_NS : GM_COPY_NS;
 		const bool copied = both[i] == &gm_recording || both[i]->file.memory;
 		if (both[i]->file.fd >= 0 && copied && time - both[i]->flushed > pause)
-			atomic_fetch_or_explicit(&gm_log_due, GM_DUE_FLUSH,
-						 memory_order_relaxed);
+			atomic_fetch_or_explicit(&gm_log_due, GM_DUE_FLUSH, memory_order_relaxed);
 	}
 }
 
