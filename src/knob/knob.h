@@ -12,6 +12,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/debug.h"
+
 enum gm_knob_type {
 	GM_KNOB_BOOL,
 	GM_KNOB_CHOICE,
@@ -61,7 +63,6 @@ union gm_knob_value {
 
 enum gm_knob_id {
 #define GM_KNOB(member, type, name, value, argument, help) GM_KNOB_ID_##member,
-#include "base/debug.h"
 #include "knob/knob.def"
 #undef GM_KNOB
 	GM_KNOB_COUNT

@@ -10,11 +10,12 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/debug.h"
+
 #define GM_COUNTER_DEVICES 48 /* higher ordinals share the last */
 
 enum gm_counter {
 #define GM_COUNTER(scope, kind, name, unit, help) GM_C_##name,
-#include "base/debug.h"
 #include "log/counters.def"
 #undef GM_COUNTER
 	GM_COUNTER_COUNT

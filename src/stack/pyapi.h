@@ -8,10 +8,11 @@
 
 #include <stdbool.h>
 
+#include "base/debug.h"
+
 struct gm_python {
 #define GM_PYTHON(need, result, name, parameters) __typeof__(result)(*name) parameters;
 #define GM_PYTHON_OBJECT(need, name) void *name;
-#include "base/debug.h"
 #include "stack/pyapi.def"
 #undef GM_PYTHON
 #undef GM_PYTHON_OBJECT
