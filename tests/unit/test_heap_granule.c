@@ -3,8 +3,8 @@
  * Steps of policy `granule` that only many lanes at once come to, taken one by one: a granule that
  * is offered to its class while another lane frees the last of it; a slot that comes free after a
  * search found none; shards for very many lanes; how evenly warps spread over shards; and a slot
- * behind many that are in use; a granule that many lanes want to make active; and granules for
- * lanes that all come at once.
+ * behind many that are in use; a granule that many lanes want to make active; granules for lanes
+ * that all come at once; and growth for lanes that wait for what others free.
  */
 #include "tests/unit/heap_help.h"
 
@@ -219,6 +219,47 @@ static void check_crowd(struct work *work)
 	test_launch(&work->f, CROWD / 32, CROWD / 32, leave, work);
 }
 
+enum { LEAN = 100, LOW = 4 };
+
+/* Run by one lane, of LEAN that wait. A shard always has room when it looks, and another lane has
+ * the slot when it comes. */
+static void go_short(void *arg, uint32_t thread)
+{
+	struct work *work = arg;
+	struct gm_heap *heap = &work->f.heap;
+	uint32_t c = gm_granule_class_of(SIZE);
+	struct gm_granule_class *class_ = &gm_granules_of(heap)->class_[c];
+	if (thread != 0)
+		return;
+	heap->low = LOW;
+	class_->waiting = LEAN;
+	gm_simt_advance(GM_GROWN_NS);
+	gm_room_put(class_, 0);
+	work->first = gm_granule_exhausted(heap, c, 1) == GM_SHARDS;
+	work->blocks = (uint32_t)heap->wanted;
+	gm_granule_ask(heap, c);
+	work->epoch = (uint32_t)heap->wanted;
+	gm_store64(&heap->wanted, heap->granted);
+	gm_store64(&heap->grew_at, gm_nanoseconds());
+	gm_granule_ask(heap, c);
+	class_->waiting = 0;
+	gm_room_remove(gm_granules_of(heap), c, 0);
+}
+
+static void check_short(struct work *work)
+{
+	struct gm_heap *heap = &work->f.heap;
+	uint32_t slots = gm_granules_of(heap)->class_[gm_granule_class_of(SIZE)].slots;
+	TAP_OK(test_launch(&work->f, 1, 1, go_short, work) && work->first,
+	       "a lane finds a shard with room that others freed");
+	TAP_IS(work->blocks, 0, "finding it wants no memory");
+	TAP_IS(work->epoch, heap->granted + LOW,
+	       "a lane that is not served asks for memory, without waiting");
+	TAP_IS(heap->wanted, heap->granted, "it does not ask at once after a growth");
+	TAP_IS(heap->wished, LEAN / slots + 1, "it wishes for what all waiting lanes need");
+	TAP_IS(work->f.mail.want.value, work->epoch, "the host sees what is wanted");
+}
+
 static const struct gm_policy *granule(void)
 {
 	unsigned p = 0;
@@ -247,6 +288,10 @@ int main(void)
 	test_open(&work.f, granule(), GRANULES, GRANULES, test_seed());
 	check_active(&work);
 	check_crowd(&work);
+	test_close(&work.f);
+	/* No granule is free: the heap was granted none. */
+	test_open(&work.f, granule(), GRANULES, 0, test_seed());
+	check_short(&work);
 	test_close(&work.f);
 	return tap_done();
 }

@@ -112,6 +112,59 @@ static void check_growth(struct work *work, const struct gm_policy *policy, enum
 	test_close(&work->f);
 }
 
+/* --- slots that others free, and others take --- */
+
+enum { WAITING = 64, TURNS = 20000, LOW = 4 };
+
+/* The host, and the neighbours of lanes that wait: a shard always seems to have room. After TURNS
+ * without a request it ends that, so that the lanes find the heap empty, and end. */
+static void pass_by(struct work *work)
+{
+	struct gm_heap *heap = &work->f.heap;
+	struct gm_granule_class *class_ =
+		&gm_granules_of(heap)->class_[gm_granule_class_of(work->size)];
+	for (uint32_t turn = 0; gm_load32(&work->running); turn++) {
+		for (uint32_t w = 0; w < GM_SHARDS / 64 && turn < TURNS; w++)
+			gm_or64(&class_->room[w], ~0ull);
+		if (turn < TURNS)
+			gm_or64(&class_->rooms, ~0ull);
+		else if (gm_load32(&work->running) == WAITING)
+			gm_store64(&work->gave_up, 1);
+		answer(work);
+		gm_pause(1000);
+	}
+}
+
+static void pass_by_lane(void *arg, uint32_t thread)
+{
+	struct work *work = arg;
+	if (thread < 32) {
+		if (thread == 0)
+			pass_by(work);
+		return;
+	}
+	test_count(work->f.policy->malloc(&work->f.heap, work->size) ? &work->got : &work->null);
+	gm_add32(&work->running, ~0u);
+}
+
+static void check_passing(struct work *work, const struct gm_policy *policy)
+{
+	memset(work, 0, sizeof *work);
+	test_open(&work->f, policy, CAPACITY, 0, test_seed());
+	work->f.mail.refused.value = 0;
+	work->f.heap.low = LOW;
+	work->limit = CAPACITY;
+	work->size = 1024 * 1024;
+	work->running = WAITING;
+	TAP_OK(test_launch(&work->f, WAITING / 32 + 1, WAITING / 32 + 1, pass_by_lane, work),
+	       "lanes wait for slots that others free and take");
+	TAP_IS(work->gave_up, 0, "they ask for memory although the heap is never seen full");
+	TAP_IS(work->got, WAITING, "each has a slot of memory that the host granted");
+	TAP_OK(work->mapped < CAPACITY, "the heap grew to %u granules, not to its limit",
+	       work->mapped);
+	test_close(&work->f);
+}
+
 /* --- bitmaps --- */
 
 static struct gm_bits bits;
@@ -276,6 +329,8 @@ int main(void)
 		check_growth(&work, &gm_policies[p], GM_SIMT_FAIR);
 		if (gm_policies[p].malloc == gm_granule_malloc)
 			check_growth(&work, &gm_policies[p], GM_SIMT_UNFAIR);
+		if (gm_policies[p].malloc == gm_granule_malloc)
+			check_passing(&work, &gm_policies[p]);
 	}
 	check_bits();
 	check_runs();

@@ -235,6 +235,11 @@ GM_DEVICE_SLOW void *gm_granule_malloc_slow(struct gm_heap *heap, uint32_t c, ui
 			turn = ~0u; /* the same turn again */
 		else if (turn && gm_ballot(mask, t.s < gm_load32(&class_->own)))
 			next = gm_granule_replace(heap, c, t.s, t.seen, mask, turn);
+		if (next - GM_SHARDS < GM_SHARDS) {
+			next -= GM_SHARDS;
+			if (turn >= GM_LEAN_TURNS && gm_lane() == gm_leader(mask))
+				gm_granule_ask(heap, c);
+		}
 		if (next == GM_NO_SHARD)
 			next = gm_granule_search_all(heap, c, turn, mask);
 		if (next != GM_NO_SHARD)

@@ -432,19 +432,28 @@ GM_DEVICE uint32_t gm_granule_wish(struct gm_heap *heap, uint32_t c)
 }
 
 /*
- * By all lanes of `mask`: no granule was found for class `c`. Returns the shard to try next, or
- * GM_NO_SHARD: summaries show none, and the host grants no more.
+ * By all lanes of `mask`: no granule was found for class `c`. Returns the shard to try next; plus
+ * GM_SHARDS if only slots that others freed were found; or GM_NO_SHARD: summaries show none, and
+ * the host grants no more.
  */
 GM_DEVICE_SLOW uint32_t gm_granule_exhausted(struct gm_heap *heap, uint32_t c, uint32_t mask)
 {
 	uint32_t leader = gm_leader(mask), next = GM_NO_SHARD, epoch = gm_load32(&heap->epoch);
 	if (gm_lane() == leader)
 		next = gm_granule_hint(heap, c);
+	next += next < GM_SHARDS ? GM_SHARDS : 0;
 	next = gm_shfl32(mask, next, leader);
 	if (next != GM_NO_SHARD)
 		return next;
 	bool more = gm_lane() == leader && gm_span_grow(heap, 1, gm_granule_wish(heap, c), epoch);
 	return gm_ballot(mask, more) ? GM_ANY_SHARD : GM_NO_SHARD;
+}
+
+/* By one lane: lanes that are not served for some turns live on slots that others free, as those of
+ * a churn do, and may never find the heap empty. So they ask ahead, that each can hold a slot. */
+GM_DEVICE_SLOW void gm_granule_ask(struct gm_heap *heap, uint32_t c)
+{
+	gm_span_ask_more(heap, gm_granule_wish(heap, c));
 }
 
 /* By one lane: put the granule that was found into the shard, in the place of `seen`. */
