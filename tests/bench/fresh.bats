@@ -37,6 +37,7 @@ heap() {
 		echo "row first-free us 9"
 		echo "row warm us \$us"
 		echo "row free us 6"
+		echo "row first-churn us \$((us * 2))"
 		echo "row churn us \$us"
 		echo "row mapped-churn bytes $mapped"
 		[ $1 != header ] || echo "row slack bytes 100000000"
@@ -72,6 +73,18 @@ heap() {
 	grep -q '^fresh,T/thread/ready,64,1,ms,3,G,3,1,' out.csv
 	run python3 bundle/fresh_table.py out.csv
 	[[ $output == *"best rival / G"*"3"* ]]
+}
+
+@test "fresh.py: the first kernel of a churn alone is beside a later one" {
+	heap header 10
+	heap rw-bm 9
+	BENCH_ROUNDS=9 BENCH_CASES=churn:64:1000000 python3 bundle/fresh.py out.csv .
+	grep -q '^fresh,G/churn/first,64,9,us,20,later,10,0.5,' out.csv
+	grep -q '^fresh,G/churn/churn,64,9,us,10,rw-bm,9,0.9,' out.csv
+	run python3 bundle/report.py out.csv
+	grep -E '^churn alone, G: first at most 3x a later one +0.5 times at 64 B +yes$' <<<"$output"
+	grep -E '^churn alone, G: within 1.5x of rw-bm +0.9 times at 64 B +yes$' <<<"$output"
+	grep -E '^pass alone, G: first at most 3x a later one +not measured +NO$' <<<"$output"
 }
 
 @test "fresh.py: a heap that fails is named and keeps its rows so far" {

@@ -9,6 +9,8 @@
  *   beside       the same beside as many live blocks of an earlier kernel; no start, ready, cold
  *   mixed        blocks of 4 to SIZE bytes
  *   warp         a block for the first lane of each warp
+ *   churn        only the kernel of first-churn, which is the first of the process, and churn
+ *   pass         likewise with first-pass and pass
  *
  * Prints "row NAME UNIT VALUE", first for the fresh heap, then for the same heap after this load:
  *
@@ -20,8 +22,10 @@
  *   warm, free   the median of five, us
  *   first-churn  malloc, write, read, free, eight times in one kernel, us
  *   churn        the median of five more; mapped-churn
- *   live         bytes of all blocks together
- *   slack        memory of mapped-churn that is mapped ahead, if the heap's adapter knows it
+ *   first-pass   each thread of every other thread block hands eight blocks, one after another, to
+ * a thread of the next thread block, which frees them, us pass         the median of five more;
+ * mapped-pass live         bytes of all blocks together slack        memory of mapped-churn that is
+ * mapped ahead, if the heap's adapter knows it
  *
  * The device measures the times, by events. Exit status 1: a block is missing or damaged.
  */
@@ -31,6 +35,7 @@
 #include <ctime>
 #include <dlfcn.h>
 #include <functional>
+#include <string>
 #include <vector>
 
 #include "tests/gpu/gpu.h"
@@ -93,6 +98,35 @@ __global__ static void churn(Peer::Device heap, Case c, Counts *counts)
 		if (*word != t)
 			atomicAdd(&counts->damaged, 1);
 		peer_free(heap, (void *)word);
+	}
+}
+
+/* The giver waits until its place is empty; thread blocks start in order, so the taker runs or is
+ * next. A block is the giver's number until the taker has read it. */
+__global__ static void pass(Peer::Device heap, Case c, Counts *counts)
+{
+	const bool gives = blockIdx.x % 2 == 0;
+	const unsigned t = blockIdx.x / 2 * BLOCK + threadIdx.x;
+	unsigned long long *at = (unsigned long long *)&c.at[t];
+	for (int i = 0; t < c.threads / 2 && i < TURNS;) {
+		unsigned long long held = *(volatile unsigned long long *)at;
+		if (!gives && held) {
+			__threadfence();
+			volatile unsigned *word = (volatile unsigned *)held;
+			if (*word != t)
+				atomicAdd(&counts->damaged, 1);
+			atomicExch(at, 0);
+			peer_free(heap, (void *)word);
+			i++;
+		} else if (gives && !held) {
+			unsigned *word = (unsigned *)peer_malloc(heap, size_of(c, t));
+			for (; !word; word = (unsigned *)peer_malloc(heap, size_of(c, t)))
+				atomicAdd(&counts->missing, 1);
+			*(volatile unsigned *)word = t;
+			__threadfence();
+			atomicExch(at, (unsigned long long)word);
+			i++;
+		}
 	}
 }
 
@@ -224,13 +258,27 @@ static double live_of(const Case &c)
 	return bytes;
 }
 
+static void repeat(Peer &peer, const char *name, const std::function<void()> &turn, Counts *counts)
+{
+	std::vector<double> later;
+	row((std::string("first-") + name).c_str(), "us", timed(peer, turn));
+	for (int i = 0; i < ROUNDS; i++)
+		later.push_back(timed(peer, turn));
+	row(name, "us", median(later));
+	row((std::string("mapped-") + name).c_str(), "bytes", device_used() - peer.used_before);
+	check(counts, name);
+	double slack = slack_of(peer, 0);
+	if (slack >= 0)
+		row("slack", "bytes", slack);
+}
+
 static void measure(Peer &peer, Case c, bool beside, Counts *counts, double began)
 {
 	const unsigned grid = (c.threads + BLOCK - 1) / BLOCK;
 	const auto take = [&] { allocate<<<grid, BLOCK>>>(peer.device(), c); };
 	const auto give = [&] { release<<<grid, BLOCK>>>(peer.device(), c); };
 	const auto turn = [&] { churn<<<grid, BLOCK>>>(peer.device(), c, counts); };
-	std::vector<double> warm, free, churned;
+	std::vector<double> warm, free;
 	if (beside) {
 		timed(peer, take);
 		MUST(cudaMalloc(&c.at, (c.threads / c.every + 1) * sizeof *c.at));
@@ -258,21 +306,14 @@ static void measure(Peer &peer, Case c, bool beside, Counts *counts, double bega
 	row("free", "us", median(free));
 	row("mapped-warm", "bytes", device_used() - before);
 	MUST(cudaMemset(counts, 0, sizeof *counts)); /* warm's verify ran before its fill */
-	row("first-churn", "us", timed(peer, turn));
-	for (int i = 0; i < ROUNDS; i++)
-		churned.push_back(timed(peer, turn));
-	row("churn", "us", median(churned));
-	row("mapped-churn", "bytes", device_used() - before);
-	check(counts, "churn");
-	double slack = slack_of(peer, 0);
-	if (slack >= 0)
-		row("slack", "bytes", slack);
+	repeat(peer, "churn", turn, counts);
 }
 
 int main(int argc, char **argv)
 {
 	if (argc != 4) {
-		fprintf(stderr, "usage: %s thread|beside|mixed|warp SIZE THREADS\n", argv[0]);
+		fprintf(stderr, "usage: %s thread|beside|mixed|warp|churn|pass SIZE THREADS\n",
+			argv[0]);
 		return 2;
 	}
 	bool mixed = !strcmp(argv[1], "mixed"), warp = !strcmp(argv[1], "warp");
@@ -285,9 +326,21 @@ int main(int argc, char **argv)
 	MUST(cudaMalloc(&c.at, threads / every * sizeof *c.at + sizeof *c.at));
 	MUST(cudaMalloc(&counts, sizeof *counts));
 	MUST(cudaMemset(counts, 0, sizeof *counts));
+	MUST(cudaMemset(c.at, 0, threads / every * sizeof *c.at + sizeof *c.at));
 	double before = device_used(), began = now_ms();
 	Peer peer(size_t(threads / every) * (size < 16 ? 16 : size) * (beside ? 2 : 1));
 	peer.used_before = before;
-	measure(peer, c, beside, counts, began);
+	const unsigned grid = (threads + BLOCK - 1) / BLOCK;
+	const unsigned pairs = 2 * ((threads / 2 + BLOCK - 1) / BLOCK);
+	if (!strcmp(argv[1], "churn"))
+		repeat(
+			peer, "churn", [&] { churn<<<grid, BLOCK>>>(peer.device(), c, counts); },
+			counts);
+	else if (!strcmp(argv[1], "pass"))
+		repeat(
+			peer, "pass", [&] { pass<<<pairs, BLOCK>>>(peer.device(), c, counts); },
+			counts);
+	else
+		measure(peer, c, beside, counts, began);
 	return 0;
 }

@@ -30,6 +30,7 @@ MILLION = 1000000
 SIZES = [16, 64, 256, 1024, 4096, 8192, 24, 40, 777, 32, 128, 512, 2048]
 CASES = ([("thread", size, MILLION) for size in SIZES[:9]] + [("mixed", size, MILLION) for size in (64, 512, 4096)] +
          [("beside", size, MILLION) for size in (16, 64, 1024)] + [("warp", size, 32 * 100000) for size in (16, 512, 4096)] +
+         [(shape, size, MILLION) for shape in ("churn", "pass") for size in (16, 64, 256, 1024, 4096, 16384)] +
          [("thread", size, MILLION) for size in SIZES[9:]])
 OURS = ("G", "T")
 PROGRAMS = {"G": "header", "T": "plain", "native": "plain"}  # others: the name itself
@@ -100,10 +101,14 @@ def measured(table, name, case, work):
 
 
 def add_own(table, label, size, values):
-    """The first free beside a later one. Excess: memory without slack, beyond 1.5 times the blocks and 64 MiB."""
+    """The first free, and the first kernel of a churn or pass alone, beside a later one. Excess: memory without
+    slack, beyond 1.5 times the blocks and 64 MiB."""
+    alone = label.split("/")[1]
+    if "first-" + alone in values:
+        table.add(label + "/first", size, "us", values["first-" + alone][1], "later", values[alone][1])
     if "free" in values:
         table.add(label + "/first-free", size, "us", values["first-free"][1], "later", values["free"][1])
-    if "mapped-churn" in values and "slack" in values:
+    if "live" in values and "mapped-churn" in values and "slack" in values:
         mapped = values["mapped-churn"][1] - values["slack"][1]
         table.add(label + "/excess", size, "bytes", mapped - 1.5 * values["live"][1] - (64 << 20))
 

@@ -12,7 +12,7 @@ import sys
 
 from report import read
 
-COLUMNS = ("cold", "first-free", "warm", "free", "first-churn", "churn", "start", "ready")
+COLUMNS = ("cold", "first-free", "warm", "free", "first-churn", "churn", "first-pass", "pass", "start", "ready")
 OURS, BOUNDS = ("G", "T"), ("rw-bm", "corw", "corw + map")
 
 

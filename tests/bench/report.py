@@ -139,6 +139,12 @@ FRESH = (
     *(("first free, %s: at most 2x a later one" % ours, ours + "/thread/first-free", "later", anything, faster(0.5))
       for ours in ("G", "T")),
     *(("mapped, %s: 1.5x live + 64 MiB" % ours, ours + "/thread/excess", "", anything, at_most(0)) for ours in ("G", "T")),
+    *(("%s alone, %s: first at most 3x a later one" % (shape, ours), "%s/%s/first" % (ours, shape), "later", anything, faster(1 / 3))
+      for shape in ("churn", "pass") for ours in ("G", "T")),
+    *(("churn alone, %s: within 1.5x of %s" % (ours, bound), ours + "/churn/churn", bound, anything, faster(1 / 1.5))
+      for ours in ("G", "T") for bound in ("rw-bm", "corw")),
+    *(("%s alone, %s: faster than %s" % (shape, ours, rival), "%s/%s/%s" % (ours, shape, shape), rival, anything, faster(1))
+      for shape in ("churn", "pass") for ours in ("G", "T") for rival in RIVALS),
 )
 COPY = (
     *(("%s, %s: not slower" % (case, who), "%s/%s" % (case, who), "native", anything, reaches(0.97))
