@@ -107,8 +107,7 @@ struct gm_heap {
 	uint64_t wished;    /* by waiting lanes, since the last grant */
 	uint64_t stalled;   /* total ns of lanes waiting for the host; several at once count once */
 	uint64_t least;	    /* lowest `available` since the last shed; 0: before the first */
-	uint64_t grew_at;   /* gm_nanoseconds when the last grant was taken */
-	uint32_t pad5[2];
+	uint32_t pad5[4];
 	uint64_t foreign_frees; /* invalid frees: no allocation in use begins there */
 	uint64_t refusals;	/* allocations that got NULL */
 	char pad4[GM_LINE - 16];

@@ -10,7 +10,6 @@
 
 #define GM_HOST_DEAD 1000000000ull	  /* ns without a beat after which lanes give the host up */
 #define GM_HOST_STUCK (10 * GM_HOST_DEAD) /* likewise with GM_BEAT_CALLING */
-#define GM_GROWN_NS 20000		  /* ns in which lanes come to the granules of a grant */
 #define GM_POLL 500			  /* ns between two polls of the mailbox */
 /* Of the time between two polls at most this counts: another process may have had the GPU. */
 #define GM_POLL_NS (GM_HOST_DEAD / 100)
@@ -67,7 +66,6 @@ GM_DEVICE void gm_span_fetch(struct gm_heap *heap, uint64_t have)
 			gm_span_give(heap, (uint32_t)(grant >> 32), (uint32_t)grant);
 			gm_add64(&heap->granted, (uint32_t)grant);
 			gm_store64(&heap->wished, 0); /* lanes that still wait wish anew */
-			gm_store64(&heap->grew_at, gm_nanoseconds());
 			seen = at + 1;
 		}
 		at = seen;
@@ -191,11 +189,10 @@ GM_DEVICE_SLOW void gm_span_ask_ahead(struct gm_heap *heap)
 	gm_span_poll(heap);
 }
 
-/* Likewise for lanes that others keep waiting, which could use `wish` granules: unless the heap
- * grew a moment ago, and they are on their way to what it got. */
+/* Likewise for lanes that others keep waiting, which could use `wish` granules. */
 GM_DEVICE_SLOW void gm_span_ask_more(struct gm_heap *heap, uint64_t wish)
 {
-	if (heap->low == 0 || gm_nanoseconds() - gm_load64(&heap->grew_at) < GM_GROWN_NS)
+	if (heap->low == 0)
 		return;
 	gm_span_wish(heap, wish);
 	gm_span_ask_ahead(heap);
