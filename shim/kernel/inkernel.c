@@ -155,13 +155,17 @@ static enum gm_takeover_end inkernel_take_over(struct gm_inkernel *h)
 		return GM_TAKEOVER_NO_HELPER;
 	/* Before a heap takes memory: the helper module must have code for this device. */
 	CUmodule ignored;
+	uint64_t start = gm_clock_ns();
 	h->report.result =
 		gm_takeover_load(&gm_shim_driver, images.empty, images.empty_ptx, &ignored);
+	h->loaded = gm_clock_ns() - start;
 	if (h->report.result != CUDA_SUCCESS)
 		return GM_TAKEOVER_NO_LOAD;
 	gm_inkernel_limit_keep(h);
+	start = gm_clock_ns();
 	if (!heap_make(h))
 		return GM_TAKEOVER_NO_HEAP;
+	h->made = gm_clock_ns() - start;
 	const struct gm_takeover_config config = takeover_config(h, NULL);
 	if (!gm_takeover(&config, &h->report) && h->report.end != GM_TAKEOVER_BROKEN) {
 		gm_heap_destroy(h->heap);

@@ -22,6 +22,18 @@ static void report_describe(const struct gm_takeover_report *r, char *text, size
 		snprintf(text + at, n - at, " (%s)", gm_driver_error(&gm_shim_driver, r->result));
 }
 
+/* Append the time of each part of a takeover, in us. */
+static void times_describe(const struct gm_inkernel *h, char *text, size_t n)
+{
+	size_t at = strlen(text);
+	at += (size_t)snprintf(
+		text + at, n - at, "; us: loading an empty module %llu, making the heap %llu",
+		(unsigned long long)h->loaded / 1000, (unsigned long long)h->made / 1000);
+	for (unsigned i = 0; i < GM_TAKEOVER_STEPS && at < n; i++)
+		at += (size_t)snprintf(text + at, n - at, ", %s %llu", gm_takeover_step(i),
+				       (unsigned long long)h->report.ns[i] / 1000);
+}
+
 static void report_record(const struct gm_inkernel *h, const struct gm_takeover_report *r,
 			  uint64_t took, const char *text)
 {
@@ -54,6 +66,8 @@ void gm_inkernel_log(const struct gm_inkernel *h)
 	if (!gm_log_wants(GM_RECORD_TAKEOVER))
 		return;
 	report_describe(&h->report, text, sizeof text);
+	if (ours)
+		times_describe(h, text, sizeof text);
 	report_record(h, &h->report, h->took, text);
 }
 

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "base/clock.h"
 #include "takeover/patch.h"
 
 const char *gm_takeover_text(enum gm_takeover_end end)
@@ -199,10 +200,19 @@ static const struct {
 	{"testing", takeover_test},
 };
 
+_Static_assert(sizeof steps / sizeof *steps == GM_TAKEOVER_STEPS, "a time for each step");
+
+const char *gm_takeover_step(unsigned i)
+{
+	return steps[i].name;
+}
+
 static void takeover_run(struct gm_patch *p, struct gm_takeover_report *r)
 {
-	for (unsigned i = 0; i < sizeof steps / sizeof *steps; i++) {
+	for (unsigned i = 0; i < GM_TAKEOVER_STEPS; i++) {
+		uint64_t start = gm_clock_ns();
 		r->end = steps[i].run(p, r);
+		r->ns[i] = gm_clock_ns() - start;
 		r->step = r->end == GM_TAKEOVER_TAKEN ? NULL : steps[i].name;
 		if (r->step)
 			break;

@@ -70,6 +70,8 @@ enum gm_takeover_function {
 	GM_TAKEOVER_FUNCTIONS
 };
 
+enum { GM_TAKEOVER_STEPS = 5 };
+
 struct gm_takeover_report {
 	enum gm_takeover_end end;
 	const char *step; /* the failed step, or NULL */
@@ -77,9 +79,13 @@ struct gm_takeover_report {
 	/* addresses, by gm_takeover_function: the driver's, the function that does its work,
 	 * ours; 0: unknown */
 	uint64_t at[GM_TAKEOVER_FUNCTIONS], work[GM_TAKEOVER_FUNCTIONS], to[GM_TAKEOVER_FUNCTIONS];
-	unsigned form;	       /* enum gm_call_form */
-	uint64_t given, wrong; /* threads of the test */
+	unsigned form;			/* enum gm_call_form */
+	uint64_t given, wrong;		/* threads of the test */
+	uint64_t ns[GM_TAKEOVER_STEPS]; /* time of each step; 0: it was not reached */
 };
+
+/* The name of step `i`. */
+const char *gm_takeover_step(unsigned i);
 
 /*
  * Take over the context that is current to the calling thread; no other thread does so meanwhile.

@@ -16,7 +16,10 @@ setup() {
 	cat >bundle/gpumemstat <<-'END'
 		#!/bin/sh
 		[ "$1 $2 $#" = "summary --json 3" ] && [ -s "$3" ] || exit 1
-		echo '{"logs": [{"devices": [{"heap_memory": {"slack": {"current": 100000000}}}, {}]}]}'
+		text="malloc and free of kernels are gpumem's; us: making the heap 800, testing 100"
+		echo '{"logs": [{"devices": [{"heap_memory": {"slack": {"current": 100000000}}, "contexts": [
+			{"taken_over": false, "took_ns": 5, "text": "off"},
+			{"taken_over": true, "took_ns": 950000, "text": "'"$text"'"}]}, {}]}]}'
 	END
 	chmod +x bundle/gpumemstat
 }
@@ -66,6 +69,11 @@ heap() {
 	grep -q '^fresh,G/thread/excess,64,1,bytes,-6.71089e+07,,,' out.csv
 	grep -q '^fresh,T/thread/slack,64,1,bytes,1e+08,,,' out.csv
 	refute grep '^fresh,native/thread/slack' out.csv
+	# The takeover and its parts, of the log.
+	grep -q '^fresh,T/thread/takeover,64,1,us,950,' out.csv
+	grep -q '^fresh,T/thread/takeover-making-the-heap,64,1,us,800,' out.csv
+	grep -q '^fresh,T/thread/takeover-testing,64,1,us,100,' out.csv
+	refute grep '^fresh,G/thread/takeover' out.csv
 	# On a heap that is mapped beforehand the first malloc, and the times to its end, make no rows.
 	refute grep '^fresh,G/thread/cold,64,1,us,100,corw,' out.csv
 	refute grep '^fresh,G/thread/start,64,1,ms,5,corw,' out.csv
@@ -115,6 +123,7 @@ heap() {
 	grep -E '^warm, T: within 1.5x of G +0.25 times at 64 B +NO$' <<<"$output"
 	grep -E '^mapped, G: 1.5x live \+ 64 MiB +-6.711e\+07 bytes at 64 B +yes$' <<<"$output"
 	grep -E '^mapped, T: 1.5x live \+ 64 MiB +3.289e\+07 bytes at 64 B +NO$' <<<"$output"
+	grep -E '^takeover: 1 ms +950 us at 64 B +yes$' <<<"$output"
 	grep -E '^first free, G: at most 2x a later one +0.667 times at 64 B +yes$' <<<"$output"
 }
 

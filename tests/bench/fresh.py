@@ -18,6 +18,7 @@ import glob
 import json
 import os
 import random
+import re
 import subprocess
 import sys
 import time
@@ -60,17 +61,23 @@ def environment(name, work):
     return variables
 
 
-def slack_of(work):
-    """Bytes of slack at the end of the process with a log in `work`; removes the log. None: no log."""
+def rows_of_log(work):
+    """{row: (unit, value)} of the process with a log in `work`, which is removed: slack at its end; the takeover, and
+    its parts."""
     logs = glob.glob(os.path.join(work, "*.gml"))
     if not logs:
-        return None
+        return {}
     command = [os.path.join(HERE, "gpumemstat"), "summary", "--json"] + logs
     said = json.loads(subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout)
     for log in logs:
         os.remove(log)
-    return sum(device["heap_memory"]["slack"]["current"] for log in said["logs"] for device in log["devices"]
-               if device.get("heap_memory"))
+    devices = [device for log in said["logs"] for device in log["devices"]]
+    rows = {"slack": ("bytes", float(sum(device["heap_memory"]["slack"]["current"] for device in devices if device.get("heap_memory"))))}
+    for context in [context for device in devices for context in device.get("contexts", ()) if context["taken_over"]]:
+        rows["takeover"] = ("us", context["took_ns"] / 1e3)
+        rows.update(("takeover-" + step.replace(" ", "-"), ("us", float(us)))
+                    for step, us in re.findall(r"([a-z ]+) (\d+)(?:, |$)", context["text"].partition("; us: ")[2]))
+    return rows
 
 
 def measured(table, name, case, work):
@@ -94,15 +101,15 @@ def measured(table, name, case, work):
     if any(len(row) != 4 for row in rows):
         raise Gone("fresh-%s says: %s" % (name, said))
     values = {row[1]: (row[2], float(row[3])) for row in rows}
-    slack = slack_of(work) if name == "T" else None
-    if slack is not None:
-        values["slack"] = ("bytes", float(slack))
+    values.update(rows_of_log(work) if name == "T" else {})
     return values
 
 
 def add_own(table, label, size, values):
     """The first free, and the first kernel of a churn or pass alone, beside a later one. Excess: memory without
     slack, beyond 1.5 times the blocks and 64 MiB."""
+    for column in [column for column in values if column.startswith("takeover")]:
+        table.add("%s/%s" % (label, column), size, "us", values[column][1])
     alone = label.split("/")[1]
     if "first-" + alone in values:
         table.add(label + "/first", size, "us", values["first-" + alone][1], "later", values[alone][1])

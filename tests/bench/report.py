@@ -135,6 +135,7 @@ FRESH = (
       for bound in ("rw-bm", "corw")),
     ("warm, T: within 1.5x of G", "T/thread/warm", "G", anything, faster(1 / 1.5)),
     ("cold: within 1.5x of corw and its mapping", "G/thread/cold", "corw + map", anything, faster(1 / 1.5)),
+    ("takeover: 1 ms", "T/thread/takeover", "", anything, at_most(1000)),
     ("first kernel done, T: 2 ms after G's", "T/thread/start", "G", anything, costs(2)),
     *(("first free, %s: at most 2x a later one" % ours, ours + "/thread/first-free", "later", anything, faster(0.5))
       for ours in ("G", "T")),

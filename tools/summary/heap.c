@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Shows malloc in kernels: contexts, heaps, images. */
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/size.h"
 #include "tools/stack/child.h"
@@ -16,9 +18,11 @@ static void context_show(struct gm_emit *emit, const struct gm_figures *f,
 			 const struct gm_figures_context *c, bool first)
 {
 	char time[32];
-	gm_emit_line(emit, first ? "in kernels" : "", "context %llu: %s%s, in %s",
-		     (unsigned long long)c->key,
-		     c->taken ? "" : "malloc is the driver's: ", c->text,
+	/* The times of a takeover's steps are in JSON alone. */
+	const char *steps = c->taken ? strstr(c->text, "; us: ") : NULL;
+	gm_emit_line(emit, first ? "in kernels" : "", "context %llu: %s%.*s, in %s",
+		     (unsigned long long)c->key, c->taken ? "" : "malloc is the driver's: ",
+		     steps ? (int)(steps - c->text) : INT_MAX, c->text,
 		     gm_time_format(c->ns, time, sizeof time));
 	gm_emit_object(emit, NULL);
 	gm_emit_value(emit, "context", GM_COUNT(c->key));
