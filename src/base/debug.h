@@ -14,7 +14,7 @@ void gm_debug_failed(const char *file, int line, const char *expression) __attri
 #endif
 
 #define GM_TLS __thread __attribute__((tls_model("initial-exec")))
-/* Variables of the library: each access would take its address from a table first. */
+/* For variables of the library: without it, an access takes the address from a table first. */
 #define GM_HIDDEN __attribute__((visibility("hidden")))
 /* For code that a sanitizer's runtime calls before it has initialized itself. */
 #define GM_EARLY __attribute__((no_sanitize("address", "thread", "undefined")))

@@ -76,10 +76,12 @@ bool gm_log_sample_due(unsigned device, uint64_t now);
 /* Time of the device's next sample; 0: at once. */
 uint64_t gm_log_sample_next(unsigned device);
 
-/* Do work that must not be done under a lock (checkpoints of new segments). The shim calls it at
- * the end of each handler; one relaxed load when there is none. pre: no lock is held. */
-extern GM_HIDDEN _Atomic uint32_t gm_log_due; /* what: writer.h */
+/* Work that must not be done under a lock (checkpoints of new segments): writer.h. */
+extern GM_HIDDEN _Atomic uint32_t gm_log_due;
 void gm_log_work(void);
+
+/* Do that work. The shim calls it at the end of each handler; one relaxed load when there is none.
+ * pre: no lock is held. */
 static inline void gm_log_poll(void)
 {
 	if (GM_UNLIKELY(atomic_load_explicit(&gm_log_due, memory_order_relaxed)))

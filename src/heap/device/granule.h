@@ -237,7 +237,7 @@ GM_DEVICE_SLOW void *gm_granule_malloc_slow(struct gm_heap *heap, uint32_t c, ui
 			next = gm_granule_replace(heap, c, t.s, t.seen, mask, turn);
 		if (next - GM_SHARDS < GM_SHARDS) {
 			next -= GM_SHARDS;
-			if (turn >= GM_LEAN_TURNS && gm_lane() == gm_leader(mask))
+			if (turn >= GM_ASK_TURNS && gm_lane() == gm_leader(mask))
 				gm_granule_ask(heap, c);
 		}
 		if (next == GM_NO_SHARD)

@@ -16,7 +16,7 @@ enum {
 	GM_SHARD_FEW = 2,	  /* or this few, ... */
 	GM_SHARD_SPREAD = 8,	  /* for up to this many shards */
 	GM_ROOM_TRIES = 4,	  /* shards with room that lanes try before they bring granules */
-	GM_LEAN_TURNS = 3,	  /* turns without a slot after which lanes ask for granules */
+	GM_ASK_TURNS = 3,	  /* turns without a slot after which lanes ask for granules */
 	GM_SLOT_TRIES = 16,	  /* words at random in which a lane tries to find a slot */
 	GM_SLAB_BITS = 512,	  /* most slots whose bitmap is in the slab record */
 	GM_RUN = 127,		  /* class number, plus 1, of the head of a run */

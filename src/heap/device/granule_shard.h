@@ -478,8 +478,8 @@ GM_DEVICE_SLOW void gm_granule_publish(struct gm_heap *heap, uint32_t c, uint32_
 
 /*
  * By all lanes of `mask`, with the same arguments, for the `turn`th time: the granule `seen` of
- * shard `s` is full, so bring another. Returns the shard to try next, GM_ANY_SHARD, or GM_NO_SHARD:
- * the heap cannot grow, and gm_granule_search_all may find a slot.
+ * shard `s` is full, so bring another. Returns the shard to try next, as gm_granule_exhausted;
+ * GM_ANY_SHARD; or GM_NO_SHARD: the heap cannot grow, and gm_granule_search_all may find a slot.
  */
 GM_DEVICE_SLOW uint32_t gm_granule_replace(struct gm_heap *heap, uint32_t c, uint32_t s,
 					   uint32_t seen, uint32_t mask, uint32_t turn)
