@@ -214,17 +214,18 @@ GM_DEVICE uint32_t gm_granule_take_fresh(struct gm_heap *heap, uint32_t seed)
 	return granule;
 }
 
-/* By the lane that has marked the shard busy: find a granule for it. */
-GM_DEVICE_SLOW uint32_t gm_granule_find(struct gm_heap *heap, uint32_t c, uint32_t seed,
-					bool *fresh)
+/* By the lane that has marked the shard busy: find a granule for it. Returns it, with GM_FRESH if
+ * it was free; or GM_NO_GRANULE. */
+GM_DEVICE_SLOW uint32_t gm_granule_find(struct gm_heap *heap, uint32_t c, uint32_t seed)
 {
 	struct gm_granule_class *class_ = &gm_granules_of(heap)->class_[c];
 	uint32_t granule = gm_granule_claim(heap, &class_->roomy, c, seed);
 	if (granule != GM_NO_GRANULE)
 		return granule;
 	granule = gm_granule_take_fresh(heap, seed);
-	*fresh = granule != GM_NO_GRANULE;
-	return *fresh ? granule : gm_granule_claim(heap, &class_->ragged, c, seed);
+	if (granule != GM_NO_GRANULE)
+		return granule | GM_FRESH;
+	return gm_granule_claim(heap, &class_->ragged, c, seed);
 }
 
 /* By all lanes of `mask`: clear the bitmap of a fresh granule. */
@@ -334,33 +335,29 @@ GM_DEVICE bool gm_granule_in_sets(struct gm_heap *heap, uint32_t c)
 }
 
 /*
- * By one lane: mark the shard busy, and find a granule for it. GM_NO_GRANULE: `*next` is
- * GM_ANY_SHARD if another lane is bringing one, GM_NO_SHARD if none was found.
+ * By one lane: mark the shard busy, and find a granule for it. Returns it, as gm_granule_find;
+ * GM_ANY_SHARD: another lane is bringing one; GM_NO_SHARD: none was found.
  */
 GM_DEVICE_SLOW uint32_t gm_granule_begin(struct gm_heap *heap, uint32_t c, uint32_t s,
-					 uint32_t seen, uint32_t turn, uint32_t *next)
+					 uint32_t seen, uint32_t turn)
 {
 	struct gm_granule_class *class_ = &gm_granules_of(heap)->class_[c];
 	uint32_t *shard = &class_->shard[s], granule;
-	bool fresh = false;
-	*next = GM_NO_SHARD;
 	bool wait = seen == GM_SHARD_BUSY && turn < GM_SHARD_PATIENCE;
 	if (gm_load32(&class_->dry) == GM_DRY(gm_load32(&heap->epoch)))
-		return GM_NO_GRANULE;
+		return GM_NO_SHARD;
 	/* A busy shard means that a lane is bringing a granule: wait for it. */
 	if (!wait && !gm_granule_in_sets(heap, c))
-		return GM_NO_GRANULE;
+		return GM_NO_SHARD;
 	if (wait || (seen != GM_SHARD_BUSY && gm_cas32(shard, seen, GM_SHARD_BUSY) != seen)) {
-		*next = GM_ANY_SHARD;
 		gm_pause(50);
-		return GM_NO_GRANULE;
+		return GM_ANY_SHARD;
 	}
-	granule = gm_granule_find(heap, c, s, &fresh);
-	if (granule != GM_NO_GRANULE)
-		return granule | (fresh ? GM_FRESH : 0);
-	if (seen != GM_SHARD_BUSY && gm_cas32(shard, GM_SHARD_BUSY, seen) != GM_SHARD_BUSY && seen)
+	granule = gm_granule_find(heap, c, s);
+	if (granule == GM_NO_GRANULE && seen != GM_SHARD_BUSY &&
+	    gm_cas32(shard, GM_SHARD_BUSY, seen) != GM_SHARD_BUSY && seen)
 		gm_granule_deactivate(heap, seen - 1, c);
-	return GM_NO_GRANULE;
+	return granule;
 }
 
 /* By all lanes of `mask`: search everything for class `c`. Returns the shard to try, or
@@ -484,13 +481,14 @@ GM_DEVICE_SLOW void gm_granule_publish(struct gm_heap *heap, uint32_t c, uint32_
 GM_DEVICE_SLOW uint32_t gm_granule_replace(struct gm_heap *heap, uint32_t c, uint32_t s,
 					   uint32_t seen, uint32_t mask, uint32_t turn)
 {
-	uint32_t granule = GM_NO_GRANULE, next = GM_ANY_SHARD;
+	uint32_t granule = GM_NO_GRANULE;
 	if (gm_lane() == gm_leader(mask))
-		granule = gm_granule_begin(heap, c, s, seen, turn, &next);
+		granule = gm_granule_begin(heap, c, s, seen, turn);
 	granule = gm_shfl32(mask, granule, gm_leader(mask));
-	next = gm_shfl32(mask, next, gm_leader(mask));
-	if (granule == GM_NO_GRANULE)
-		return next == GM_NO_SHARD ? gm_granule_exhausted(heap, c, mask) : next;
+	if (granule == GM_NO_SHARD)
+		return gm_granule_exhausted(heap, c, mask);
+	if (granule == GM_ANY_SHARD)
+		return granule;
 	bool fresh = granule & GM_FRESH;
 	granule &= ~GM_FRESH;
 	if (fresh)
