@@ -136,6 +136,7 @@ GM_DEVICE void gm_fence_system(void)
 
 GM_CPU_LOAD(gm_load32, __ATOMIC_RELAXED, uint32_t)
 GM_CPU_LOAD(gm_load32_cached, __ATOMIC_RELAXED, uint32_t)
+GM_CPU_LOAD(gm_load32_cached_address, __ATOMIC_ACQUIRE, uint32_t)
 GM_CPU_LOAD(gm_load64, __ATOMIC_RELAXED, uint64_t)
 GM_CPU_LOAD(gm_load32_address, __ATOMIC_ACQUIRE, uint32_t)
 GM_CPU_LOAD(gm_load32_acquire, __ATOMIC_ACQUIRE, uint32_t)

@@ -105,9 +105,9 @@ GM_DEVICE uint32_t gm_rw_place(const struct gm_rw *rw, uint32_t held, uint32_t *
 {
 	uint64_t place = (uint64_t)gm_rw_random(seed) * (held * GM_RW_WORDS);
 	uint32_t k = (uint32_t)(place >> 32);
-	uint32_t granule = gm_load32_cached(&rw->granule[k / GM_RW_WORDS]);
+	uint32_t granule = gm_load32_cached_address(&rw->granule[k / GM_RW_WORDS]);
 	if (granule == 0)
-		granule = gm_load32(&rw->granule[k / GM_RW_WORDS]);
+		granule = gm_load32_address(&rw->granule[k / GM_RW_WORDS]);
 	*bit = (uint32_t)place >> 27;
 	return granule ? (granule - 1) * GM_RW_WORDS + k % GM_RW_WORDS : GM_NO_GRANULE;
 }

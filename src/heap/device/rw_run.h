@@ -96,7 +96,7 @@ GM_DEVICE_SLOW uint32_t gm_rw_search_all(struct gm_rw *rw, uint32_t count, uint3
 	uint32_t leader = gm_leader(mask), unit = GM_NO_GRANULE;
 	uint32_t held = gm_shfl32(mask, gm_load32(&rw->held), leader);
 	for (uint32_t k = 0; k < held && unit == GM_NO_GRANULE; k++) {
-		uint32_t granule = gm_shfl32(mask, gm_load32(&rw->granule[k]), leader);
+		uint32_t granule = gm_shfl32(mask, gm_load32_address(&rw->granule[k]), leader);
 		if (granule)
 			unit = gm_rw_search(rw, granule - 1, 0, count, mask);
 	}

@@ -35,6 +35,7 @@
  *   gm_load32_address                                 of a word that names the next place: acquire
  *       in the emulation. Relaxed on the GPU, where an acquire drops all values that
  *       gm_load32_cached keeps
+ *   gm_load32_cached_address                          both: a place, and an old value will do
  *   gm_any_load64 gm_any_load64_acquire gm_any_exch64 gm_any_cas64
  *                                                     likewise, of words that may be in shared
  *       memory. All others are in global memory

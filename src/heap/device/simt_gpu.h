@@ -243,6 +243,7 @@ GM_DEVICE void gm_fence_system(void)
 
 GM_GPU_LOAD(gm_load32, "ld.relaxed.gpu.global.u32", GM_GLOBAL, uint32_t, "r")
 GM_GPU_LOAD(gm_load32_cached, "ld.weak.global.u32", GM_GLOBAL, uint32_t, "r")
+GM_GPU_LOAD(gm_load32_cached_address, "ld.weak.global.u32", GM_GLOBAL, uint32_t, "r")
 GM_GPU_LOAD(gm_load64, "ld.relaxed.gpu.global.u64", GM_GLOBAL, uint64_t, "l")
 GM_GPU_LOAD(gm_load32_address, "ld.relaxed.gpu.global.u32", GM_GLOBAL, uint32_t, "r")
 GM_GPU_LOAD(gm_load32_acquire, "ld.acquire.gpu.global.u32", GM_GLOBAL, uint32_t, "r")
