@@ -30,8 +30,7 @@ struct request {
 	struct gm_context *context;
 	struct gm_timing call;
 	struct gm_stack_from from; /* of frequent calls */
-	bool again; /* no idle memory was asked for before the driver is: no pool, GPUMEM_IPC=native
-		     */
+	bool again; /* if the driver refuses, ask for idle memory: no pool, or GPUMEM_IPC=native */
 };
 
 /* The program's call, unchanged. */

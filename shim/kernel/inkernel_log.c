@@ -22,10 +22,14 @@ static void report_describe(const struct gm_takeover_report *r, char *text, size
 		snprintf(text + at, n - at, " (%s)", gm_driver_error(&gm_shim_driver, r->result));
 }
 
-/* Append the time of each part of a takeover, in us. */
+/* Append the time of each part of a takeover, in us. Of the first one: a log keeps few texts, and
+ * these differ from one takeover to the next. */
 static void times_describe(const struct gm_inkernel *h, char *text, size_t n)
 {
+	static atomic_bool done;
 	size_t at = strlen(text);
+	if (atomic_exchange(&done, true))
+		return;
 	at += (size_t)snprintf(
 		text + at, n - at, "; us: loading an empty module %llu, making the heap %llu",
 		(unsigned long long)h->loaded / 1000, (unsigned long long)h->made / 1000);

@@ -89,6 +89,7 @@ heap() {
 	BENCH_ROUNDS=9 BENCH_CASES=churn:64:1000000 python3 bundle/fresh.py out.csv .
 	grep -q '^fresh,G/churn/first,64,9,us,20,later,10,0.5,' out.csv
 	grep -q '^fresh,G/churn/churn,64,9,us,10,rw-bm,9,0.9,' out.csv
+	refute grep '^fresh,G/churn/first-churn,64,9,us,20,rw-bm,' out.csv # rw-bm has its memory beforehand
 	run python3 bundle/report.py out.csv
 	grep -E '^churn alone, G: first at most 3x a later one +0.5 times at 64 B +yes$' <<<"$output"
 	grep -E '^churn alone, G: within 1.5x of rw-bm +0.9 times at 64 B +yes$' <<<"$output"

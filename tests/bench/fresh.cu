@@ -22,10 +22,11 @@
  *   warm, free   the median of five, us
  *   first-churn  malloc, write, read, free, eight times in one kernel, us
  *   churn        the median of five more; mapped-churn
- *   first-pass   each thread of every other thread block hands eight blocks, one after another, to
- * a thread of the next thread block, which frees them, us pass         the median of five more;
- * mapped-pass live         bytes of all blocks together slack        memory of mapped-churn that is
- * mapped ahead, if the heap's adapter knows it
+ *   first-pass   each thread of a thread block hands eight blocks, one after another, to a thread
+ *                of the next thread block, which frees them, us
+ *   pass         the median of five more; mapped-pass
+ *   live         bytes of all blocks together
+ *   slack        memory of mapped-churn that is mapped ahead, if the heap's adapter knows it
  *
  * The device measures the times, by events. Exit status 1: a block is missing or damaged.
  */

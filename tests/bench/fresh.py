@@ -120,6 +120,11 @@ def add_own(table, label, size, values):
         table.add(label + "/excess", size, "bytes", mapped - 1.5 * values["live"][1] - (64 << 20))
 
 
+def grows(shape, column):
+    """Is the row that of a heap without memory?"""
+    return column in ("start", "ready", "cold", "first-" + shape)
+
+
 def add(table, case, values):
     """Rows of one round: ours beside each other heap, and the memory of all heaps."""
     shape, size, threads = case
@@ -135,7 +140,7 @@ def add(table, case, values):
         for peer in [name for name in values if name != ours]:
             for column, (unit, value) in values[ours].items():
                 theirs = values[peer].get(column)
-                if theirs and unit != "bytes" and (peer not in MAPPED or column not in ("start", "ready", "cold")):
+                if theirs and unit != "bytes" and (peer not in MAPPED or not grows(shape, column)):
                     table.add("%s/%s/%s" % (ours, label, column), size, unit, value, peer, theirs[1])
 
 

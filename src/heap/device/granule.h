@@ -235,7 +235,7 @@ GM_DEVICE_SLOW void *gm_granule_malloc_slow(struct gm_heap *heap, uint32_t c, ui
 			turn = ~0u; /* the same turn again */
 		else if (turn && gm_ballot(mask, t.s < gm_load32(&class_->own)))
 			next = gm_granule_replace(heap, c, t.s, t.seen, mask, turn);
-		if (next - GM_SHARDS < GM_SHARDS) {
+		if (next - GM_SHARDS < GM_SHARDS) { /* gm_granule_exhausted */
 			next -= GM_SHARDS;
 			if (turn >= GM_ASK_TURNS && gm_lane() == gm_leader(mask))
 				gm_granule_ask(heap, c);

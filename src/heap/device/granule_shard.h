@@ -446,11 +446,14 @@ GM_DEVICE_SLOW uint32_t gm_granule_exhausted(struct gm_heap *heap, uint32_t c, u
 	return gm_ballot(mask, more) ? GM_ANY_SHARD : GM_NO_SHARD;
 }
 
-/* By one lane: lanes that are not served for some turns live on slots that others free, as those of
- * a churn do, and may never find the heap empty. So they ask ahead, that each can hold a slot. */
+/* By one lane: lanes that are not served for some turns use slots that others free, as those of a
+ * churn do. They may never find the heap empty, so they ask for granules without waiting. */
 GM_DEVICE_SLOW void gm_granule_ask(struct gm_heap *heap, uint32_t c)
 {
-	gm_span_ask_more(heap, gm_granule_wish(heap, c));
+	if (heap->low == 0)
+		return;
+	gm_span_wish(heap, gm_granule_wish(heap, c));
+	gm_span_ask_ahead(heap);
 }
 
 /* By one lane: put the granule that was found into the shard, in the place of `seen`. */

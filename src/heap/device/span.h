@@ -189,15 +189,6 @@ GM_DEVICE_SLOW void gm_span_ask_ahead(struct gm_heap *heap)
 	gm_span_poll(heap);
 }
 
-/* Likewise for lanes that others keep waiting, which could use `wish` granules. */
-GM_DEVICE_SLOW void gm_span_ask_more(struct gm_heap *heap, uint64_t wish)
-{
-	if (heap->low == 0)
-		return;
-	gm_span_wish(heap, wish);
-	gm_span_ask_ahead(heap);
-}
-
 /* Lower `least`: `available` granules are free after some were taken. */
 GM_DEVICE_SLOW void gm_span_lower(struct gm_heap *heap, uint64_t available)
 {
