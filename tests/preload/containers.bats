@@ -43,7 +43,7 @@ alike() {
 	native=$("${WITHIN[@]}" "${NATIVE[@]}" "$@" 2>/dev/null; echo "status $?")
 	preloaded=$({ "${WITHIN[@]}" "${PRELOADED[@]}" "$@" 2>&3; echo "status $?"; } 3> >(cat >"$BATS_TEST_TMPDIR/said") )
 	wait
-	drop_refusals "$BATS_TEST_TMPDIR/said"
+	drop_notices "$BATS_TEST_TMPDIR/said"
 	[[ $native == *'status 0' ]]
 	diff -u <(echo "$native") <(echo "$preloaded")
 }
