@@ -184,7 +184,9 @@ static void line_begin(struct line *line, const struct lack *lack)
 
 static const char *failure_text(unsigned n, char text[32])
 {
-	snprintf(text, 32, n > 1 ? " (failure %u)" : "", n);
+	*text = '\0';
+	if (n > 1)
+		snprintf(text, 32, " (failure %u)", n);
 	return text;
 }
 

@@ -16,6 +16,13 @@
 
 #define MIB ((size_t)1 << 20)
 
+/* Of functions that a call stack has under their names. */
+#ifdef __clang__ /* clones no function */
+#define PLACE __attribute__((noinline))
+#else
+#define PLACE __attribute__((noinline, noclone))
+#endif
+
 static inline const char *result_name(CUresult result)
 {
 	const char *name = NULL;

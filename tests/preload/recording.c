@@ -15,8 +15,6 @@
 
 extern char **environ;
 
-#define PLAIN __attribute__((noinline, noclone))
-
 /* --- asking --- */
 
 static CUdeviceptr scratch; /* of the main thread */
@@ -64,21 +62,21 @@ static void ask(const char *request)
 /* --- one thread --- */
 
 /* Not a tail call, and never inlined: the names are in the stacks. */
-static PLAIN CUdeviceptr known_before(size_t size)
+static PLACE CUdeviceptr known_before(size_t size)
 {
 	CUdeviceptr block;
 	MUST(cuMemAlloc(&block, size));
 	return block;
 }
 
-static PLAIN CUdeviceptr known_during(size_t size)
+static PLACE CUdeviceptr known_during(size_t size)
 {
 	CUdeviceptr block;
 	MUST(cuMemAlloc(&block, size));
 	return block;
 }
 
-static PLAIN CUdeviceptr known_again(size_t size)
+static PLACE CUdeviceptr known_again(size_t size)
 {
 	CUdeviceptr block;
 	MUST(cuMemAlloc(&block, size));
@@ -228,7 +226,7 @@ static inline __attribute__((always_inline)) void tensor_report(uintptr_t addres
 		report((void *)address, bytes, allocated, 64 * MIB, (struct torch_device){1, 0});
 }
 
-static PLAIN void tensor_during(uintptr_t address, size_t size)
+static PLACE void tensor_during(uintptr_t address, size_t size)
 {
 	tensor_report(address, (int64_t)size);
 	copy_one(); /* no tail call */

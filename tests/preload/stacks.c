@@ -16,12 +16,7 @@
 
 #include "program.h"
 
-/* Not inlined, and called by no jump. */
-#ifdef __clang__ /* clones no function */
-#define PLACE __attribute__((noinline))
-#else
-#define PLACE __attribute__((noinline, noclone))
-#endif
+/* Behind a call, which is then no jump. */
 #define STAYS() __asm__ volatile("" ::: "memory")
 
 static PLACE CUdeviceptr known_leaf(size_t size)

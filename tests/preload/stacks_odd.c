@@ -22,11 +22,6 @@
 
 #include "program.h"
 
-#ifdef __clang__ /* clones no function */
-#define PLACE __attribute__((noinline))
-#else
-#define PLACE __attribute__((noinline, noclone))
-#endif
 #define STAYS() __asm__ volatile("" ::: "memory")
 
 static unsigned allocated;
