@@ -120,3 +120,4 @@ check-wheel:
 
 distclean-local:
 	rm -rf aarch64 clang coverage debug fuzz sanitize thread
+	rm -f $(TEST_LOGS:.log=.cost)

@@ -21,8 +21,8 @@ preloaded() {
 		$TEST_UNDER "$@"
 }
 
-# Remove what gpumem says on purpose: lines that describe the memory at a refused call, and, in check-ordered, that a
-# driver is too old for the order of streams.
+# Remove gpumem's lines that tests expect: the memory at a refused call, which programs cause on purpose; and, in
+# check-ordered, a driver too old for the order of streams.
 drop_notices() {
 	sed -i -e '/^gpumem: out of memory o[nf] /d' -e '/ acts as defer: the driver is older than 12.5$/d' "$1"
 }

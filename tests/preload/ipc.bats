@@ -147,7 +147,7 @@ gpumem: $NOBODY" ]
 @test "an import that fails at any call of the driver leaves no memory, mapping or handle" {
 	local call
 	export SIM_MEMORY=256M   # chunks of 2 MiB
-	export GPUMEM_PREWARM=2M # a chunk that is there already, so the block lies in two
+	export GPUMEM_PREWARM=2M # one such chunk is there already, so the block lies in two
 	export SIM_LEAKS=1
 	prints "$OPENED" "$PROGRAMS/ipc" one
 	leaks >"$BATS_TEST_TMPDIR/good"

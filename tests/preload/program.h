@@ -16,12 +16,14 @@
 
 #define MIB ((size_t)1 << 20)
 
-/* Of functions that a call stack has under their names. */
+/* A function of PLACE has a frame of its own, so that call stacks name it. After its last call it
+ * needs STAYS: else that call may be a jump. */
 #ifdef __clang__ /* clones no function */
 #define PLACE __attribute__((noinline))
 #else
 #define PLACE __attribute__((noinline, noclone))
 #endif
+#define STAYS() __asm__ volatile("" ::: "memory")
 
 static inline const char *result_name(CUresult result)
 {

@@ -16,9 +16,6 @@
 
 #include "program.h"
 
-/* Behind a call, which is then no jump. */
-#define STAYS() __asm__ volatile("" ::: "memory")
-
 static PLACE CUdeviceptr known_leaf(size_t size)
 {
 	CUdeviceptr block;

@@ -22,8 +22,6 @@
 
 #include "program.h"
 
-#define STAYS() __asm__ volatile("" ::: "memory")
-
 static unsigned allocated;
 
 static PLACE void odd_leaf(void)

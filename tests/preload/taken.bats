@@ -162,7 +162,7 @@ one_reservation() {
 	local after
 	export TOOL=$PWD/gpumemstat
 	for after in off 1ms; do
-		KNOBS=(GPUMEM_SLEEP=1 GPUMEM_TRIM_AFTER=$after GPUMEM_LOG=small,1ms)
+		KNOBS=(GPUMEM_SLEEP=1 GPUMEM_TRIM_AFTER=$after GPUMEM_LOG=small,1ms GPUMEM_LOG_NAME="$BATS_TEST_TMPDIR/log.gml")
 		prints sleeps '24 of its own, asleep 10 times, 0 wrong' 'ends asleep, and stays so' 'goes on'
 		# the pool's, and that for questions about pointers
 	grep -x 'gpumem: sim: 2 leaked reservation(s)' "$BATS_TEST_TMPDIR/err"

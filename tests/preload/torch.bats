@@ -28,10 +28,10 @@ cache() {
 
 @test "blocks of the cache are not reported as never freed" {
 	[ "$(cache ":$PROGRAMS/libc10_cuda.so")" = 1 ]
-	"$PROGRAMS/../../gpumemstat" summary --json "$LOG" | jq -r '.. | .rule? // empty' >rules
-	grep -qx torch_cache rules
-	refute grep -x never_freed rules
-	"$PROGRAMS/../../gpumemstat" summary -v "$LOG" >out
-	grep -qE '^  by segments +[0-9.]+ ' out
-	! grep '^utilisation' out
+	"$PROGRAMS/../../gpumemstat" summary --json "$LOG" | jq -r '.. | .rule? // empty' >"$BATS_TEST_TMPDIR/rules"
+	grep -qx torch_cache "$BATS_TEST_TMPDIR/rules"
+	refute grep -x never_freed "$BATS_TEST_TMPDIR/rules"
+	"$PROGRAMS/../../gpumemstat" summary -v "$LOG" >"$BATS_TEST_TMPDIR/out"
+	grep -qE '^  by segments +[0-9.]+ ' "$BATS_TEST_TMPDIR/out"
+	! grep '^utilisation' "$BATS_TEST_TMPDIR/out"
 }
