@@ -131,29 +131,14 @@ static CUresult heap_share(struct gm_heap_host *heap)
 	return driver->cuMemHostGetDevicePointer_v2(&heap->shared_device, pages, 0);
 }
 
-static CUresult kernel_find(struct gm_heap_host *heap, CUfunction *out, const char *job,
-			    const char *symbol)
-{
-	char name[64];
-	snprintf(name, sizeof name, "gm_heap_%s%s", job, symbol);
-	return heap->config.driver->cuModuleGetFunction(out, heap->module, name);
-}
-
 static CUresult heap_load(struct gm_heap_host *heap)
 {
-	const char *symbol = gm_heap_policy_symbol(heap->policy);
-	bool sweeps = heap->policy == (unsigned)gm_heap_policy("granule");
-	CUresult result = heap->config.driver->cuModuleLoadData(&heap->module, heap->config.image);
+	const struct gm_driver *driver = heap->config.driver;
+	char name[64];
+	snprintf(name, sizeof name, "gm_heap_run_%s", gm_heap_policy_symbol(heap->policy));
+	CUresult result = driver->cuModuleLoadData(&heap->module, heap->config.image);
 	if (result == CUDA_SUCCESS)
-		result = kernel_find(heap, &heap->set_up, "set_up", "");
-	if (result == CUDA_SUCCESS)
-		result = kernel_find(heap, &heap->init, "init_", symbol);
-	if (result == CUDA_SUCCESS)
-		result = kernel_find(heap, &heap->trim, "trim_", symbol);
-	if (result == CUDA_SUCCESS)
-		result = kernel_find(heap, &heap->stats, "stats_", symbol);
-	if (result == CUDA_SUCCESS)
-		result = kernel_find(heap, &heap->shed, "shed", sweeps ? "_granule" : "");
+		result = driver->cuModuleGetFunction(&heap->kernel, heap->module, name);
 	return result == CUDA_ERROR_NOT_FOUND ? CUDA_ERROR_INVALID_IMAGE : result;
 }
 
@@ -193,9 +178,7 @@ static CUresult heap_set_up(struct gm_heap_host *heap)
 	};
 	CUresult result =
 		heap->config.driver->cuMemsetD8Async(heap->device, 0, heap->own, heap->stream);
-	if (result == CUDA_SUCCESS)
-		result = gm_heap_run(heap, heap->set_up, 1);
-	return result == CUDA_SUCCESS ? gm_heap_run(heap, heap->init, GM_INIT_THREADS) : result;
+	return result == CUDA_SUCCESS ? gm_heap_run(heap, GM_JOB_SET_UP) : result;
 }
 
 static CUresult heap_build(struct gm_heap_host *heap)

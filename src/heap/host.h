@@ -93,9 +93,9 @@ struct gm_heap_host {
 	uint32_t capacity, limit; /* granules */
 	CUdeviceptr shared_device;
 	CUmodule module;
-	CUstream stream; /* for the heap's own kernels */
-	CUevent ran;	 /* recorded behind the last of them */
-	CUfunction set_up, init, trim, stats, shed;
+	CUstream stream; /* for the heap's own kernel */
+	CUevent ran;	 /* recorded behind its last launch */
+	CUfunction kernel;
 	struct gm_heap_shared *shared;
 	bool registered; /* `shared`, with the driver */
 	uint64_t born;	 /* CLOCK_MONOTONIC */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The arguments and answers of the heap's own kernels, in pinned host memory. The kernels are
- * written once, in the common language of C11 and CUDA C++, a function for each: kernels.cu makes
- * kernels of them, sim/kernels.c functions that the simulated driver launches.
+ * The arguments and answers of the heap's own kernel, in pinned host memory. Its operations are
+ * written once, in the common language of C11 and CUDA C++, a function for each: kernels.cu makes a
+ * kernel of them, sim/kernels.c a function that the simulated driver launches.
  */
 #ifndef GM_HEAP_JOB_H
 #define GM_HEAP_JOB_H
@@ -12,6 +12,17 @@
 enum {
 	GM_JOB_CHUNKS = 512, /* of one job of a trim */
 	GM_INIT_THREADS = 256,
+};
+
+/*
+ * The operations of the kernel gm_heap_run_<policy>(heap, job, operation): one kernel, because the
+ * driver takes a time for each that it loads. `job` is a struct gm_job, of a shed a struct gm_shed.
+ */
+enum gm_job_op {
+	GM_JOB_SET_UP, /* by GM_INIT_THREADS lanes; the others by one, ... */
+	GM_JOB_TRIM,
+	GM_JOB_STATS,
+	GM_JOB_SHED, /* ... but this by a warp */
 };
 
 struct gm_job_chunk {

@@ -48,13 +48,26 @@ void gm_heap_admit(struct gm_heap_host *heap)
 	pthread_cond_broadcast(&heap->admitted);
 }
 
-CUresult gm_heap_run(struct gm_heap_host *heap, CUfunction kernel, unsigned threads)
+CUresult gm_heap_run_on(struct gm_heap_host *heap, CUstream stream, enum gm_job_op op, size_t job)
+{
+	static const unsigned threads[] = {
+		[GM_JOB_SET_UP] = GM_INIT_THREADS,
+		[GM_JOB_TRIM] = 1,
+		[GM_JOB_STATS] = 1,
+		[GM_JOB_SHED] = GM_WARP,
+	};
+	CUdeviceptr at = heap->shared_device + job;
+	unsigned number = op;
+	return heap->config.driver->cuLaunchKernel(heap->kernel, 1, 1, 1, threads[op], 1, 1, 0,
+						   stream, (void *[]){&heap->device, &at, &number},
+						   NULL);
+}
+
+CUresult gm_heap_run(struct gm_heap_host *heap, enum gm_job_op op)
 {
 	const struct gm_driver *driver = heap->config.driver;
-	CUdeviceptr job = heap->shared_device + offsetof(struct gm_heap_shared, job);
-	void *arguments[] = {&heap->device, &job};
-	CUresult result = driver->cuLaunchKernel(kernel, 1, 1, 1, threads, 1, 1, 0, heap->stream,
-						 arguments, NULL);
+	CUresult result =
+		gm_heap_run_on(heap, heap->stream, op, offsetof(struct gm_heap_shared, job));
 	if (result != CUDA_SUCCESS)
 		return result;
 	if (driver->cuEventRecord(heap->ran, heap->stream) == CUDA_SUCCESS) {
@@ -66,25 +79,25 @@ CUresult gm_heap_run(struct gm_heap_host *heap, CUfunction kernel, unsigned thre
 	return driver->cuStreamSynchronize(heap->stream);
 }
 
-CUresult gm_heap_run_there(struct gm_heap_host *heap, CUfunction kernel, unsigned threads)
+CUresult gm_heap_run_there(struct gm_heap_host *heap, enum gm_job_op op)
 {
 	const struct gm_driver *driver = heap->config.driver;
 	CUcontext popped;
 	CUstreamCaptureMode mode = gm_driver_quiet_begin(driver);
 	CUresult result = driver->cuCtxPushCurrent_v2(heap->config.context->handle);
 	if (result == CUDA_SUCCESS) {
-		result = gm_heap_run(heap, kernel, threads);
+		result = gm_heap_run(heap, op);
 		driver->cuCtxPopCurrent_v2(&popped);
 	}
 	gm_driver_quiet_end(driver, mode);
 	return result;
 }
 
-CUresult gm_heap_run_alive(struct gm_heap_host *heap, CUfunction kernel, unsigned threads)
+CUresult gm_heap_run_alive(struct gm_heap_host *heap, enum gm_job_op op)
 {
 	if (!gm_context_enter(heap->config.context))
 		return CUDA_ERROR_NOT_READY;
-	CUresult result = gm_heap_run_there(heap, kernel, threads);
+	CUresult result = gm_heap_run_there(heap, op);
 	gm_context_leave(heap->config.context);
 	return result;
 }

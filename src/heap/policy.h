@@ -13,7 +13,7 @@ size_t gm_heap_policy_bytes(unsigned policy, uint32_t capacity);
 /* Can a heap be read while kernels allocate from it? */
 bool gm_heap_policy_is_steady(unsigned policy);
 
-/* The policy's name in the names of its kernels: gm_heap_init_<symbol>. */
+/* The policy's name in the name of its kernel: gm_heap_run_<symbol>. */
 const char *gm_heap_policy_symbol(unsigned policy);
 
 #endif

@@ -83,7 +83,7 @@ static void job_clear(struct gm_job *job, uint32_t end)
 /* --- waiting for a reading --- */
 
 static CUresult heap_read(struct gm_heap_host *heap,
-			  CUresult (*run)(struct gm_heap_host *, CUfunction, unsigned))
+			  CUresult (*run)(struct gm_heap_host *, enum gm_job_op))
 {
 	if (!heap->device || !gm_heap_exclude(heap)) /* the context is gone, or the heap in use */
 		return CUDA_ERROR_NOT_READY;
@@ -91,7 +91,7 @@ static CUresult heap_read(struct gm_heap_host *heap,
 	job_clear(&heap->shared->job, chunks_end(heap));
 	gm_lock_release(&heap->lock);
 	atomic_store(&heap->stale, false);
-	CUresult result = run(heap, heap->stats, 1);
+	CUresult result = run(heap, GM_JOB_STATS);
 	gm_lock_take(&heap->lock);
 	gm_heap_collect_reading(heap); /* an older one */
 	if (result == CUDA_SUCCESS)
@@ -102,7 +102,7 @@ static CUresult heap_read(struct gm_heap_host *heap,
 }
 
 CUresult gm_heap_read(struct gm_heap_host *heap,
-		      CUresult (*run)(struct gm_heap_host *, CUfunction, unsigned))
+		      CUresult (*run)(struct gm_heap_host *, enum gm_job_op))
 {
 	if (!gm_door_try()) /* the heap's memory is not on the device */
 		return CUDA_ERROR_NOT_READY;
@@ -196,12 +196,10 @@ static bool reading_begin(struct gm_heap_host *heap, uint64_t now)
 static void reading_launch(struct gm_heap_host *heap)
 {
 	const struct gm_driver *driver = heap->config.driver;
-	CUdeviceptr job = heap->shared_device + offsetof(struct gm_heap_shared, reading),
-		    word = heap->shared_device + offsetof(struct gm_heap_shared, read);
-	void *arguments[] = {&heap->device, &job};
+	CUdeviceptr word = heap->shared_device + offsetof(struct gm_heap_shared, read);
 	CUstreamCaptureMode mode = gm_driver_quiet_begin(driver);
-	CUresult result = driver->cuLaunchKernel(heap->stats, 1, 1, 1, 1, 1, 1, 0, heap->stream,
-						 arguments, NULL),
+	CUresult result = gm_heap_run_on(heap, heap->stream, GM_JOB_STATS,
+					 offsetof(struct gm_heap_shared, reading)),
 		 written = result;
 	if (result == CUDA_SUCCESS)
 		written = driver->cuStreamWriteValue32_v2(heap->stream, word, heap->readings, 0);

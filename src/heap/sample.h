@@ -8,7 +8,7 @@
 /* Read the heap by a kernel that `run` launches (kernel.h), and wait for it. No lock is held.
  * CUDA_ERROR_NOT_READY: kernels that may allocate are in flight. */
 CUresult gm_heap_read(struct gm_heap_host *heap,
-		      CUresult (*run)(struct gm_heap_host *, CUfunction, unsigned));
+		      CUresult (*run)(struct gm_heap_host *, enum gm_job_op));
 
 /* Take in a reading that has completed, before the heap changes. The heap's lock is held. */
 void gm_heap_collect_reading(struct gm_heap_host *heap);

@@ -9,6 +9,7 @@
 
 #include "heap/flight.h"
 #include "heap/grow.h"
+#include "heap/kernel.h"
 #include "heap/record.h"
 #include "heap/service.h"
 #include "residency/door.h"
@@ -76,13 +77,11 @@ bool gm_heap_shed_begin(struct gm_heap_host *heap)
 void gm_heap_shed_launch(struct gm_heap_host *heap, CUstream stream)
 {
 	const struct gm_driver *driver = heap->config.driver;
-	CUdeviceptr shed = heap->shared_device + offsetof(struct gm_heap_shared, shed);
-	void *arguments[] = {&heap->device, &shed};
 	CUstreamCaptureMode mode = gm_driver_quiet_begin(driver);
 	CUresult result = CUDA_ERROR_NOT_READY;
 	if (gm_door_try()) { /* else the heap's memory is not on the device */
-		result = driver->cuLaunchKernel(heap->shed, 1, 1, 1, GM_WARP, 1, 1, 0, stream,
-						arguments, NULL);
+		result = gm_heap_run_on(heap, stream, GM_JOB_SHED,
+					offsetof(struct gm_heap_shared, shed));
 		gm_door_leave();
 	}
 	gm_driver_quiet_end(driver, mode);

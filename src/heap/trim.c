@@ -86,7 +86,7 @@ static uint64_t trim_chunks(struct gm_heap_host *heap)
 {
 	uint32_t from = 1;
 	trim_finish_job(heap); /* a kernel that the driver failed to wait for may have run */
-	while (trim_next_job(heap, &from) && gm_heap_run_alive(heap, heap->trim, 1) == CUDA_SUCCESS)
+	while (trim_next_job(heap, &from) && gm_heap_run_alive(heap, GM_JOB_TRIM) == CUDA_SUCCESS)
 		trim_finish_job(heap);
 	__atomic_store_n(&heap->shared->mail.want.value, 0, __ATOMIC_RELAXED);
 	__atomic_store_n(&heap->shared->mail.refused.value, 0, __ATOMIC_RELEASE);

@@ -248,6 +248,23 @@ static bool is_spare(const char *call)
 	return strcmp(call, "cuMemAddressReserve") == 0 || strcmp(call, "cuEventRecord") == 0;
 }
 
+/* What the time of a creation depends on: one kernel, which runs once. */
+static void create_costs(void)
+{
+	static const char *const once[] = {"cuModuleLoadData", "cuModuleGetFunction",
+					   "cuLaunchKernel", "cuStreamSynchronize"};
+	enum { ONCE = sizeof once / sizeof *once };
+	unsigned before[ONCE];
+	struct site site;
+	site_open(&site, "512M", 256 * MIB);
+	for (unsigned i = 0; i < ONCE; i++)
+		before[i] = gm_sim_calls(once[i]);
+	TAP_IS(gm_heap_create(&site.config, &site.heap), CUDA_SUCCESS, "a heap is made");
+	for (unsigned i = 0; i < ONCE; i++)
+		TAP_IS(gm_sim_calls(once[i]) - before[i], 1, "one %s", once[i]);
+	site_close(&site, "costs");
+}
+
 static void create_fails(void)
 {
 	struct site site;
@@ -528,6 +545,7 @@ int main(void)
 	gives_what_there_is();
 	serves();
 	costs_little();
+	create_costs();
 	create_fails();
 	life_fails();
 	destroy_fails();

@@ -406,7 +406,7 @@ static void churn(struct gm_heap *heap, uint32_t thread)
 static void lane_of_launch(void *arg, uint32_t thread)
 {
 	struct gm_heap *heap = arg;
-	bool sweeps = work.policy->can & GM_POLICY_STEADY;
+	bool sweeps = work.policy->can & GM_POLICY_KEEPS;
 	if (thread >= 32) {
 		churn(heap, thread - 32);
 		gm_add32(&work.running, ~0u);

@@ -30,6 +30,7 @@ enum {
 	GM_POLICY_NATURAL = 32,
 	GM_POLICY_WIDE = 64,
 	GM_POLICY_STEADY = 128,
+	GM_POLICY_KEEPS = 256,
 };
 
 /* The largest power of two that is aligned to itself, for gm_aligned_size. */
