@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The helper: malloc and free of one policy of the heap, number GM_HELPER_POLICY of policy.def, and
- * kernels by which the host reads, writes and tests the code of a context. With GM_HELPER_RUNTIME
- * it has no malloc and free of its own, and is an image that calls the device runtime: there the
- * driver's malloc and free are others (takeover.h).
+ * the kernel by which the host reads, writes and tests the code of a context: one, because the
+ * driver takes more than 100 us to load each kernel of such a module. With GM_HELPER_RUNTIME it has
+ * no malloc and free of its own, and is an image that calls the device runtime: there the driver's
+ * malloc and free are others (takeover.h).
  *
  * gm_helper_malloc, gm_helper_free and gm_helper_aligned are called in place of the driver's, from
  * kernels of any module: they have 24 registers, and no constant bank, for that is the calling
@@ -87,8 +88,9 @@ __device__ __noinline__ void *gm_helper_calls_aligned(size_t size, size_t alignm
 	return __cuda_syscall_aligned_malloc(size, alignment);
 }
 
-/* `call` is never true: it keeps the linker from dropping functions that no kernel calls. */
-__global__ void gm_helper_addresses(bool call)
+/* `call` is never true: it keeps the linker from dropping functions that the kernel does not call.
+ */
+static __device__ void helper_write_addresses(bool call)
 {
 	uint64_t *address = gm_helper_answer.address;
 #ifndef GM_HELPER_RUNTIME
@@ -104,31 +106,45 @@ __global__ void gm_helper_addresses(bool call)
 	address[GM_HELPER_CALLS_ALIGNED] = (uint64_t)gm_helper_calls_aligned;
 }
 
-__global__ void gm_helper_use(struct gm_heap *heap)
+/* Read GM_HELPER_CODE instructions of each function, with one thread for each half. */
+static __device__ void helper_read(const uint64_t *at)
 {
-	gm_helper_heap = heap;
+#pragma unroll
+	for (unsigned place = 0; place < GM_HELPER_PLACES; place++) {
+		const uint64_t *code = (const uint64_t *)at[place];
+		if (code)
+			gm_helper_answer.code[place][threadIdx.x] =
+				gm_load64_system(code + threadIdx.x);
+	}
 }
 
-/* Read GM_HELPER_CODE instructions, with one thread for each half. */
-__global__ void gm_helper_read(const uint64_t *code, unsigned place)
+static __device__ void helper_start(struct gm_heap *heap, bool call)
 {
-	gm_helper_answer.code[place][threadIdx.x] = gm_load64_system(code + threadIdx.x);
+	if (threadIdx.x == 0) {
+		gm_helper_heap = heap;
+		helper_write_addresses(call);
+	}
+	__syncthreads();
+	helper_read(&gm_helper_answer.address[GM_HELPER_CALLS_OURS]);
 }
 
-/* Write one instruction, in one access, and read it back. No effect if one of the `before` earlier
- * instructions did not read back. */
-__global__ void gm_helper_write(uint64_t *code, uint64_t low, uint64_t high, unsigned before)
+/* Write instructions, each in one access, and read it back before the next. None follows one that
+ * does not read back. */
+static __device__ void helper_write(const struct gm_helper_order &order)
 {
-	struct gm_helper_answer *answer = &gm_helper_answer;
-	if (before == 0)
-		answer->written = 0;
-	if (answer->written != before)
-		return;
-	asm volatile("st.volatile.global.v2.u64 [%0], {%1, %2};" ::"l"(code), "l"(low), "l"(high)
-		     : "memory");
-	__threadfence_system();
-	if (gm_load64_system(code) == low && gm_load64_system(code + 1) == high)
-		answer->written = before + 1;
+	gm_helper_answer.written = 0;
+#pragma unroll
+	for (unsigned i = 0; i < GM_HELPER_PLACES && i < order.n; i++) {
+		uint64_t *code = (uint64_t *)order.at[i], low = order.insn[i].low,
+			 high = order.insn[i].high;
+		asm volatile("st.volatile.global.v2.u64 [%0], {%1, %2};" ::"l"(code), "l"(low),
+			     "l"(high)
+			     : "memory");
+		__threadfence_system();
+		if (gm_load64_system(code) != low || gm_load64_system(code + 1) != high)
+			return;
+		gm_helper_answer.written = i + 1;
+	}
 }
 
 static __device__ bool helper_holds(const volatile uint32_t *word, uint32_t value)
@@ -175,7 +191,7 @@ static __device__ bool helper_went_well(void)
 }
 
 /* Call malloc and free as kernels of the program do. */
-__global__ void gm_helper_test(unsigned part)
+static __device__ void helper_test(unsigned part)
 {
 	uint64_t *kept = &gm_helper_answer.kept[blockIdx.x];
 	bool first = threadIdx.x == 0;
@@ -199,12 +215,35 @@ __global__ void gm_helper_test(unsigned part)
 }
 
 /* Read the heap's count of invalid frees, and subtract the test's own, `tests`. */
-__global__ void gm_helper_seen(uint64_t tests)
+static __device__ void helper_see(uint64_t tests)
 {
 	uint64_t seen = gm_load64(&gm_helper_heap->foreign_frees);
 	gm_helper_answer.strangers = seen;
 	gm_helper_answer.passed = seen >= tests && helper_went_well();
 	gm_add64(&gm_helper_heap->foreign_frees, 0 - (seen < tests ? seen : tests));
+}
+
+/* Its loops over the order are unrolled: an index that is no constant would need a copy of it on
+ * the stack, which helper.sh measures. */
+__global__ void gm_helper_run(struct gm_helper_order order)
+{
+	switch (order.op) {
+	case GM_HELPER_START:
+		helper_start((struct gm_heap *)order.heap, order.n);
+		break;
+	case GM_HELPER_READ:
+		helper_read(order.at);
+		break;
+	case GM_HELPER_WRITE:
+		helper_write(order);
+		break;
+	case GM_HELPER_TEST:
+		helper_test(order.n);
+		break;
+	case GM_HELPER_SEE:
+		helper_see(order.n);
+		break;
+	}
 }
 
 } /* extern "C" */

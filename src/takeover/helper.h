@@ -2,18 +2,19 @@
 /*
  * The interface between the host and the helper, the module that a takeover loads into a context.
  * The helper is compiled once for each policy of the heap, and once more without a policy, as an
- * image that calls the device runtime; patch.c has the names of its kernels.
+ * image that calls the device runtime. It has one kernel, gm_helper_run(struct gm_helper_order).
  */
 #ifndef GM_TAKEOVER_HELPER_H
 #define GM_TAKEOVER_HELPER_H
 
 #include <stdint.h>
 
-/* Functions of the helper whose addresses gm_helper_addresses writes. */
+/* Functions of the helper whose addresses GM_HELPER_START writes. */
 enum gm_helper_function {
 	GM_HELPER_MALLOC, /* ours; 0 without a policy, as are the next three */
 	GM_HELPER_FREE,
 	GM_HELPER_ALIGNED,
+	/* The callers; GM_HELPER_START reads their code: */
 	GM_HELPER_CALLS_OURS,	/* calls our malloc: a call with a known target */
 	GM_HELPER_CALLS_MALLOC, /* calls the driver's malloc */
 	GM_HELPER_CALLS_FREE,
@@ -21,18 +22,45 @@ enum gm_helper_function {
 	GM_HELPER_FUNCTIONS
 };
 
-enum { GM_HELPER_CODE = 64 };  /* instructions of a function, read to find its call */
-enum { GM_HELPER_PLACES = 4 }; /* functions whose code the answer can hold */
+enum { GM_HELPER_CODE = 64 }; /* instructions of a function, read to find its call */
+/* Functions whose code the answer can hold: as many as callers. */
+enum { GM_HELPER_PLACES = GM_HELPER_FUNCTIONS - GM_HELPER_CALLS_OURS };
+
+/*
+ * What a launch of the kernel does, with its threads, and the fields of the order that it reads:
+ *
+ *   START  1 block, 2 * GM_HELPER_CODE threads    heap; n = 0
+ *   READ   1 block, 2 * GM_HELPER_CODE threads    at
+ *   WRITE  1 thread                               n: of at and insn
+ *   TEST   blocks of GM_HELPER_THREADS            n: enum gm_helper_part
+ *   SEE    1 thread                               n: invalid frees of the test
+ */
+enum gm_helper_op {
+	GM_HELPER_START, /* use the heap; write the addresses; read the callers into the places */
+	GM_HELPER_READ,	 /* read the function at at[place], unless 0, into the place */
+	GM_HELPER_WRITE, /* write insn[i] to at[i], one after another */
+	GM_HELPER_TEST,	 /* call malloc and free */
+	GM_HELPER_SEE,	 /* did the invalid frees arrive, and the test so far pass? */
+};
+
+struct gm_helper_order {
+	uint32_t op, n;
+	uint64_t heap;
+	uint64_t at[GM_HELPER_PLACES];
+	struct {
+		uint64_t low, high;
+	} insn[GM_HELPER_PLACES];
+};
 
 enum { GM_HELPER_BLOCKS = 512 }; /* most blocks of the test */
 
-/* The answers of the kernels: `gm_helper_answer`, a variable of the helper. */
+/* The answers of the kernel: `gm_helper_answer`, a variable of the helper. */
 struct gm_helper_answer {
 	uint64_t address[GM_HELPER_FUNCTIONS];
 	uint64_t code[GM_HELPER_PLACES]
 		     [2 * GM_HELPER_CODE]; /* low and high half of each instruction */
 	uint64_t written;		   /* instructions in a row that read back as written */
-	/* counts of threads by gm_helper_test: */
+	/* counts of threads of the test: */
 	uint64_t given;	    /* got memory of the heap, and read back the bytes they wrote */
 	uint64_t refused;   /* got NULL */
 	uint64_t elsewhere; /* got memory from elsewhere */
@@ -48,7 +76,6 @@ struct gm_helper_answer {
  * are launched one after the other, and the host waits once.
  */
 enum gm_helper_part {
-	GM_HELPER_NOTHING,   /* makes the driver set the context up for kernels with malloc */
 	GM_HELPER_MALLOCS,   /* one thread a block calls malloc, and keeps the memory */
 	GM_HELPER_ALIGNEDS,  /* likewise, aligned memory, freed at once */
 	GM_HELPER_STRANGERS, /* one thread a block makes an invalid free */

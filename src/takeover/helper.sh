@@ -54,8 +54,8 @@ deepest() { # deepest PTX SM
 		/^\.[a-z. ]*(func|entry) / && match($0, /[A-Za-z0-9_$]+\($/) { caller = substr($0, RSTART, RLENGTH - 1) }
 		{ is_call = /call\.uni/ }
 		END {
-			deepest("gm_helper_addresses")
-			for (f = "gm_helper_addresses"; f; f = next_of[f]) {
+			deepest("gm_helper_run")
+			for (f = "gm_helper_run"; f; f = next_of[f]) {
 				match(f, /gm_[a-z0-9_]*/) # a static one has a name around its own
 				if (frame[f])
 					said = said (said ? ", " : "") substr(f, RSTART, RLENGTH) " " frame[f]
@@ -80,9 +80,9 @@ for sm; do
 		echo "helper.sh: nvlink dropped functions of $out for sm_$sm" >&2
 		exit 1
 	}
-	# gm_helper_addresses calls malloc and free directly. On recursion nvlink warns, and prints 0.
-	stack=$(sed -n '/gm_helper_addresses/{n;s/.* \([0-9]*\) stack.*/\1/p;}' "$work/said")
-	! grep -q "'gm_helper_addresses' cannot be" "$work/said" || stack=
+	# gm_helper_run calls malloc and free directly. On recursion nvlink warns, and prints 0.
+	stack=$(sed -n '/gm_helper_run/{n;s/.* \([0-9]*\) stack.*/\1/p;}' "$work/said")
+	! grep -q "'gm_helper_run' cannot be" "$work/said" || stack=
 	[ "$name" = empty ] || [ "$name" = runtime ] || [ "${stack:-$((most + 1))}" -le $most ] || {
 		echo "helper.sh: malloc and free of ${name//_/-} take ${stack:-an unknown number of} bytes of stack on sm_$sm," \
 			"and have $most: $(deepest "$folder/$name.$sm.ptx" "$sm")" >&2

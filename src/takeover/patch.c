@@ -5,12 +5,6 @@
 
 #include "takeover/load.h"
 
-static const char *const names[GM_PATCH_KERNELS] = {
-	[GM_PATCH_ADDRESSES] = "gm_helper_addresses", [GM_PATCH_READ] = "gm_helper_read",
-	[GM_PATCH_WRITE] = "gm_helper_write",	      [GM_PATCH_USE] = "gm_helper_use",
-	[GM_PATCH_TEST] = "gm_helper_test",	      [GM_PATCH_SEEN] = "gm_helper_seen",
-};
-
 /* Keep the first error of the driver. True: `result` is no error. */
 static bool patch_ok(struct gm_patch *p, CUresult result)
 {
@@ -19,11 +13,20 @@ static bool patch_ok(struct gm_patch *p, CUresult result)
 	return result == CUDA_SUCCESS;
 }
 
-bool gm_patch_run(struct gm_patch *p, enum gm_patch_kernel kernel, unsigned blocks,
-		  unsigned threads, void **args)
+bool gm_patch_run(struct gm_patch *p, struct gm_helper_order order)
 {
-	return patch_ok(p, p->driver->cuLaunchKernel(p->kernel[kernel], blocks, 1, 1, threads, 1, 1,
-						     0, p->stream, args, NULL));
+	const struct {
+		unsigned blocks, threads;
+	} of[] = {
+		[GM_HELPER_START] = {1, 2 * GM_HELPER_CODE},
+		[GM_HELPER_READ] = {1, 2 * GM_HELPER_CODE},
+		[GM_HELPER_WRITE] = {1, 1},
+		[GM_HELPER_TEST] = {p->config->blocks, GM_HELPER_THREADS},
+		[GM_HELPER_SEE] = {1, 1},
+	};
+	return patch_ok(p, p->driver->cuLaunchKernel(p->kernel, of[order.op].blocks, 1, 1,
+						     of[order.op].threads, 1, 1, 0, p->stream,
+						     (void *[]){&order}, NULL));
 }
 
 bool gm_patch_fetch(struct gm_patch *p)
@@ -45,24 +48,26 @@ bool gm_patch_load(struct gm_patch *p)
 {
 	const struct gm_driver *d = p->driver;
 	struct gm_patch_helper helper = gm_patch_helper(p);
-	CUdeviceptr heap = p->config->heap;
 	size_t size = 0;
 	if (!patch_ok(p, gm_takeover_load(d, helper.code, helper.ptx, &p->module)))
 		return false;
-	for (unsigned i = 0; i < GM_PATCH_KERNELS; i++)
-		if (!patch_ok(p, d->cuModuleGetFunction(&p->kernel[i], p->module, names[i])))
-			return false;
+	if (!patch_ok(p, d->cuModuleGetFunction(&p->kernel, p->module, "gm_helper_run")))
+		return false;
 	if (!patch_ok(p,
 		      d->cuModuleGetGlobal_v2(&p->variable, &size, p->module, "gm_helper_answer")))
 		return false;
 	if (size != sizeof p->answer)
 		return patch_ok(p, CUDA_ERROR_INVALID_IMAGE);
-	return gm_patch_run(p, GM_PATCH_USE, 1, 1, (void *[]){&heap});
+	return gm_patch_run(
+		p, (struct gm_helper_order){.op = GM_HELPER_START, .heap = p->config->heap});
 }
 
-bool gm_patch_read(struct gm_patch *p, uint64_t at, unsigned place)
+bool gm_patch_read(struct gm_patch *p, const uint64_t *at, unsigned n)
 {
-	return gm_patch_run(p, GM_PATCH_READ, 1, 2 * GM_HELPER_CODE, (void *[]){&at, &place});
+	struct gm_helper_order order = {.op = GM_HELPER_READ};
+	for (unsigned i = 0; i < n; i++)
+		order.at[i] = at[i];
+	return gm_patch_run(p, order);
 }
 
 void gm_patch_code(const struct gm_patch *p, unsigned place, struct gm_insn code[GM_HELPER_CODE])
@@ -73,32 +78,34 @@ void gm_patch_code(const struct gm_patch *p, unsigned place, struct gm_insn code
 	}
 }
 
-/* Write an instruction after `before` others. */
-static bool patch_write(struct gm_patch *p, uint64_t at, struct gm_insn insn, unsigned before)
+static void order_add(struct gm_helper_order *order, uint64_t at, struct gm_insn insn)
 {
-	return gm_patch_run(p, GM_PATCH_WRITE, 1, 1,
-			    (void *[]){&at, &insn.low, &insn.high, &before});
+	order->at[order->n] = at;
+	order->insn[order->n].low = insn.low;
+	order->insn[order->n++].high = insn.high;
+}
+
+static bool patch_write(struct gm_patch *p, const struct gm_helper_order *order)
+{
+	return gm_patch_run(p, *order) && gm_patch_fetch(p) && p->answer.written == order->n;
 }
 
 bool gm_patch_apply(struct gm_patch *p)
 {
-	while (p->changed < GM_TAKEOVER_FUNCTIONS) {
-		unsigned i = p->changed++;
-		if (!patch_write(p, p->change[i].at, p->change[i].call, i))
-			return false;
-	}
-	return gm_patch_fetch(p) && p->answer.written == p->changed;
+	struct gm_helper_order order = {.op = GM_HELPER_WRITE};
+	for (unsigned i = 0; i < GM_TAKEOVER_FUNCTIONS; i++)
+		order_add(&order, p->change[i].at, p->change[i].call);
+	p->changed = true;
+	return patch_write(p, &order);
 }
 
 /* Undo in reverse order: free must be ours as long as malloc is. */
 bool gm_patch_undo(struct gm_patch *p)
 {
-	for (unsigned done = 0; done < p->changed; done++) {
-		unsigned i = p->changed - 1 - done;
-		if (!patch_write(p, p->change[i].at, p->change[i].was, done))
-			return false;
-	}
-	return gm_patch_fetch(p) && p->answer.written == p->changed;
+	struct gm_helper_order order = {.op = GM_HELPER_WRITE};
+	for (unsigned i = GM_TAKEOVER_FUNCTIONS; i-- > 0;)
+		order_add(&order, p->change[i].at, p->change[i].was);
+	return patch_write(p, &order);
 }
 
 bool gm_patch_drop_lines(struct gm_patch *p)
@@ -110,6 +117,5 @@ bool gm_patch_drop_lines(struct gm_patch *p)
 					    &module)) &&
 	       patch_ok(p, d->cuModuleGetFunction(&kernel, module, "gm_empty")) &&
 	       patch_ok(p, d->cuLaunchKernel(kernel, p->config->blocks, 1, 1, 32, 1, 1, 0,
-					     p->stream, NULL, NULL)) &&
-	       patch_ok(p, d->cuStreamSynchronize(p->stream));
+					     p->stream, NULL, NULL));
 }

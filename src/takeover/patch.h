@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A takeover in progress: calls of the helper's kernels, which read and write code, and the change
+ * A takeover in progress: launches of the helper, which reads and writes code, and the change
  * itself. One thread, with the context current and its capture mode RELAXED. All functions return
  * false after an error of the driver, which p->result keeps.
  */
@@ -11,30 +11,20 @@
 #include "takeover/helper.h"
 #include "takeover/takeover.h"
 
-enum gm_patch_kernel {
-	GM_PATCH_ADDRESSES,
-	GM_PATCH_READ,
-	GM_PATCH_WRITE,
-	GM_PATCH_USE,
-	GM_PATCH_TEST,
-	GM_PATCH_SEEN,
-	GM_PATCH_KERNELS
-};
-
 struct gm_patch {
 	const struct gm_takeover_config *config;
 	const struct gm_driver *driver;
 	CUstream stream;
 	CUmodule module;
-	CUfunction kernel[GM_PATCH_KERNELS];
+	CUfunction kernel;
 	CUdeviceptr variable;		/* gm_helper_answer */
 	struct gm_helper_answer answer; /* copy of the last fetch */
 	struct {
 		uint64_t at;
 		struct gm_insn was, call;
 	} change[GM_TAKEOVER_FUNCTIONS];
-	unsigned changed; /* so many of `change` may have been written */
-	CUresult result;  /* of the first call of the driver that failed */
+	bool changed;	 /* some of `change` may have been written */
+	CUresult result; /* of the first call of the driver that failed */
 };
 
 /* The helper of the set of functions that is taken over. */
@@ -43,19 +33,18 @@ struct gm_patch_helper {
 };
 struct gm_patch_helper gm_patch_helper(const struct gm_patch *p);
 
-/* Load the helper, find its kernels, pass the heap to it. */
+/* Load the helper, and launch GM_HELPER_START. */
 bool gm_patch_load(struct gm_patch *p);
 
-/* Launch a kernel of the helper, after earlier ones. gm_patch_fetch returns the kernel's errors. */
-bool gm_patch_run(struct gm_patch *p, enum gm_patch_kernel kernel, unsigned blocks,
-		  unsigned threads, void **args);
+/* Launch the helper's kernel, after earlier launches. gm_patch_fetch returns its errors. */
+bool gm_patch_run(struct gm_patch *p, struct gm_helper_order order);
 
-/* Wait for the kernels, and copy gm_helper_answer to p->answer. */
+/* Wait for the launches, and copy gm_helper_answer to p->answer. */
 bool gm_patch_fetch(struct gm_patch *p);
 
-/* Read: read GM_HELPER_CODE instructions at `at` into a place of the answer. Code: copy them from
- * p->answer, after gm_patch_fetch. */
-bool gm_patch_read(struct gm_patch *p, uint64_t at, unsigned place);
+/* Read: read GM_HELPER_CODE instructions at each of `n` addresses into places 0 to n - 1 of the
+ * answer. Code: copy them from p->answer, after gm_patch_fetch. */
+bool gm_patch_read(struct gm_patch *p, const uint64_t *at, unsigned n);
 void gm_patch_code(const struct gm_patch *p, unsigned place, struct gm_insn code[GM_HELPER_CODE]);
 
 /* Write all calls, or the earlier instructions back; true if they read back. Afterwards
@@ -63,7 +52,8 @@ void gm_patch_code(const struct gm_patch *p, unsigned place, struct gm_insn code
 bool gm_patch_apply(struct gm_patch *p);
 bool gm_patch_undo(struct gm_patch *p);
 
-/* Make multiprocessors drop their cached lines of code. */
+/* Make multiprocessors drop their cached lines of code: before later launches on the stream, or
+ * after gm_patch_fetch. */
 bool gm_patch_drop_lines(struct gm_patch *p);
 
 #endif

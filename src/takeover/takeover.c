@@ -18,25 +18,12 @@ const char *gm_takeover_text(enum gm_takeover_end end)
 
 /* --- the steps: each returns the end of the takeover, or GM_TAKEOVER_TAKEN to continue --- */
 
-static bool helper_run_part(struct gm_patch *p, unsigned part)
-{
-	const struct gm_takeover_config *c = p->config;
-	if (c->launch)
-		c->launch(c->arg, p->stream);
-	bool ran = gm_patch_run(p, GM_PATCH_TEST, c->blocks, GM_HELPER_THREADS, (void *[]){&part});
-	if (c->launched)
-		c->launched(c->arg, p->stream, ran);
-	return ran;
-}
-
 /* The driver sets a context up for malloc at the first launch of a kernel that may call it. This
- * must not happen after the change of the code. */
+ * must not happen after the change of the code, and the launch of GM_HELPER_START is the first. */
 static enum gm_takeover_end takeover_load(struct gm_patch *p, struct gm_takeover_report *r)
 {
 	(void)r;
-	if (!gm_patch_load(p))
-		return GM_TAKEOVER_NO_LOAD;
-	return helper_run_part(p, GM_HELPER_NOTHING) ? GM_TAKEOVER_TAKEN : GM_TAKEOVER_DRIVER;
+	return gm_patch_load(p) ? GM_TAKEOVER_TAKEN : GM_TAKEOVER_NO_LOAD;
 }
 
 struct call {
@@ -45,7 +32,7 @@ struct call {
 	bool own_stack; /* the function has switched to a stack of its own */
 };
 
-/* Find the call in the function at `at`, with its code in a place of the answer. */
+/* Find the call in the function at `at`, whose code is in a place of the answer. */
 static struct call call_find(const struct gm_patch *p, uint64_t at, unsigned place)
 {
 	struct gm_insn code[GM_HELPER_CODE];
@@ -60,13 +47,10 @@ static struct call call_find(const struct gm_patch *p, uint64_t at, unsigned pla
 	return call;
 }
 
-/* Read the code of each function into the place of the same number. */
-static bool functions_read(struct gm_patch *p, const uint64_t at[GM_TAKEOVER_FUNCTIONS])
+/* Find the call in a caller of the helper's, whose code GM_HELPER_START has read. */
+static struct call caller_find(const struct gm_patch *p, enum gm_helper_function caller)
 {
-	for (unsigned i = 0; i < GM_TAKEOVER_FUNCTIONS; i++)
-		if (!gm_patch_read(p, at[i], i))
-			return false;
-	return true;
+	return call_find(p, p->answer.address[caller], caller - GM_HELPER_CALLS_OURS);
 }
 
 /* Indices into the answer's addresses: our function, and a caller of the driver's function. */
@@ -78,37 +62,25 @@ static const struct {
 	[GM_TAKEOVER_ALIGNED] = {GM_HELPER_ALIGNED, GM_HELPER_CALLS_ALIGNED},
 };
 
-/* Our functions, and the form of a call: of the helper at `address`, or of the first takeover. */
-static bool ours_find(struct gm_patch *p, struct gm_takeover_report *r, const uint64_t *address)
+/* Our functions, and the form of a call: of the helper, or of the first takeover. */
+static void ours_find(const struct gm_patch *p, struct gm_takeover_report *r)
 {
-	enum { OURS = GM_TAKEOVER_FUNCTIONS }; /* place of the code that calls ours */
 	const struct gm_takeover_report *first = p->config->first;
+	const uint64_t *address = p->answer.address;
 	for (unsigned i = 0; i < GM_TAKEOVER_FUNCTIONS; i++)
 		r->to[i] = first ? first->to[i] : address[functions[i].ours];
-	if (first) {
-		r->form = first->form;
-		return true;
-	}
-	if (!gm_patch_read(p, address[GM_HELPER_CALLS_OURS], OURS) || !gm_patch_fetch(p))
-		return false;
-	r->form = gm_insn_form(call_find(p, address[GM_HELPER_CALLS_OURS], OURS).insn,
-			       address[GM_HELPER_MALLOC]);
-	return true;
+	r->form = first ? first->form
+			: gm_insn_form(caller_find(p, GM_HELPER_CALLS_OURS).insn,
+				       address[GM_HELPER_MALLOC]);
 }
 
 static enum gm_takeover_end takeover_decode(struct gm_patch *p, struct gm_takeover_report *r)
 {
-	uint64_t address[GM_HELPER_FUNCTIONS], caller[GM_TAKEOVER_FUNCTIONS];
-	bool never = false;
-	if (!gm_patch_run(p, GM_PATCH_ADDRESSES, 1, 1, (void *[]){&never}) || !gm_patch_fetch(p))
+	if (!gm_patch_fetch(p))
 		return GM_TAKEOVER_DRIVER;
-	memcpy(address, p->answer.address, sizeof address);
-	for (unsigned i = 0; i < GM_TAKEOVER_FUNCTIONS; i++)
-		caller[i] = address[functions[i].calls];
-	if (!ours_find(p, r, address) || !functions_read(p, caller) || !gm_patch_fetch(p))
-		return GM_TAKEOVER_DRIVER;
+	ours_find(p, r);
 	for (unsigned i = 0; r->form && i < GM_TAKEOVER_FUNCTIONS; i++) {
-		struct call call = call_find(p, caller[i], i);
+		struct call call = caller_find(p, functions[i].calls);
 		if (!call.at)
 			return GM_TAKEOVER_UNKNOWN_CODE;
 		r->at[i] = gm_insn_target(r->form, call.insn);
@@ -152,7 +124,7 @@ static enum gm_takeover_end takeover_plan(struct gm_patch *p, struct gm_takeover
 	for (unsigned i = 0; i < GM_TAKEOVER_FUNCTIONS; i++)
 		if (!address_is_plausible(r, r->at[i]))
 			return GM_TAKEOVER_STRANGE_MALLOC;
-	if (!functions_read(p, r->at) || !gm_patch_fetch(p))
+	if (!gm_patch_read(p, r->at, GM_TAKEOVER_FUNCTIONS) || !gm_patch_fetch(p))
 		return GM_TAKEOVER_DRIVER;
 	for (unsigned i = 0; i < GM_TAKEOVER_FUNCTIONS; i++) {
 		struct call call = call_find(p, r->at[i], i);
@@ -175,13 +147,32 @@ static enum gm_takeover_end takeover_change(struct gm_patch *p, struct gm_takeov
 	return p->result == CUDA_SUCCESS ? GM_TAKEOVER_NOT_WRITTEN : GM_TAKEOVER_DRIVER;
 }
 
+/* Launch the parts of the test, one after another; false: not all. The heap sees one launch. */
+static bool test_launch(struct gm_patch *p)
+{
+	const struct gm_takeover_config *c = p->config;
+	const struct gm_helper_order orders[] = {
+		{.op = GM_HELPER_TEST, .n = GM_HELPER_MALLOCS},
+		{.op = GM_HELPER_TEST, .n = GM_HELPER_ALIGNEDS},
+		{.op = GM_HELPER_TEST, .n = GM_HELPER_STRANGERS},
+		{.op = GM_HELPER_SEE, .n = c->blocks},
+		{.op = GM_HELPER_TEST, .n = GM_HELPER_ALL},
+	};
+	enum { ORDERS = sizeof orders / sizeof *orders };
+	unsigned ran = 0;
+	if (c->launch)
+		c->launch(c->arg, p->stream);
+	while (ran < ORDERS && gm_patch_run(p, orders[ran]))
+		ran++;
+	if (c->launched)
+		c->launched(c->arg, p->stream, ran > 0);
+	return ran == ORDERS;
+}
+
 static enum gm_takeover_end takeover_test(struct gm_patch *p, struct gm_takeover_report *r)
 {
 	uint64_t blocks = p->config->blocks;
-	if (!helper_run_part(p, GM_HELPER_MALLOCS) || !helper_run_part(p, GM_HELPER_ALIGNEDS) ||
-	    !helper_run_part(p, GM_HELPER_STRANGERS) ||
-	    !gm_patch_run(p, GM_PATCH_SEEN, 1, 1, (void *[]){&blocks}) ||
-	    !helper_run_part(p, GM_HELPER_ALL) || !gm_patch_fetch(p))
+	if (!test_launch(p) || !gm_patch_fetch(p))
 		return GM_TAKEOVER_DRIVER;
 	r->given = p->answer.given;
 	r->wrong = p->answer.refused + p->answer.elsewhere + p->answer.damaged;
@@ -221,7 +212,7 @@ static void takeover_run(struct gm_patch *p, struct gm_takeover_report *r)
 	if (!r->step || !p->changed)
 		return;
 	bool undone = gm_patch_undo(p);
-	if (!gm_patch_drop_lines(p) || !undone)
+	if (!gm_patch_drop_lines(p) || !gm_patch_fetch(p) || !undone)
 		r->end = GM_TAKEOVER_BROKEN;
 }
 

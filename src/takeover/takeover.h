@@ -52,7 +52,7 @@ struct gm_takeover_config {
 	struct gm_takeover_images images; /* helper for the policy of the heap */
 	CUdeviceptr heap;		  /* address of a struct gm_heap that is ready */
 	unsigned blocks; /* blocks of the test: 2 a multiprocessor, at most GM_HELPER_BLOCKS */
-	/* Called before and after a launch of kernels that allocate; may be NULL. */
+	/* Called before and after the launches of kernels that allocate; may be NULL. */
 	void (*launch)(void *arg, CUstream stream);
 	void (*launched)(void *arg, CUstream stream, bool launched);
 	void *arg;

@@ -16,7 +16,7 @@ fake_toolkit() {
 		echo "$*" >>'"$PWD"'/called
 		while [ $# -gt 0 ]; do case $1 in -o) out=$2 ;; --keep-dir) cp '"$PWD"'/ptx "$2/x.ptx" ;; esac; shift; done
 		echo >"$out"'
-	stub nvlink 'echo "gm_helper_addresses"; echo "used 24 registers, $(cat '"$PWD"'/stack) stack"
+	stub nvlink 'echo "gm_helper_run"; echo "used 24 registers, $(cat '"$PWD"'/stack) stack"
 		while [ $# -gt 0 ]; do [ "$1" != -o ] || echo >"$2"; shift; done'
 	stub fatbinary 'words=
 		for a; do case $a in --create=*) out=${a#*=} ;; esac; [[ $a == *file=* ]] && [ ! -f "${a##*file=}" ] && exit 1
@@ -130,7 +130,7 @@ has() { # has FATBIN ARCHITECTURES: FATBIN has code for exactly these
 		.func  (.param .b32 func_retval0) _ZN3_cu5gm_acEP7gm_heap(
 			call.uni (retval0),
 			_ZN3_cu5gm_acEP7gm_heap,
-		.visible .entry gm_helper_addresses(
+		.visible .entry gm_helper_run(
 			call.uni (retval0),
 			gm_helper_malloc,
 	END
@@ -138,7 +138,7 @@ has() { # has FATBIN ARCHITECTURES: FATBIN has code for exactly these
 		gm_helper_malloc 120
 		_ZN3_cu5gm_abEv 392
 		_ZN3_cu5gm_acEP7gm_heap 400
-		gm_helper_addresses 0
+		gm_helper_run 0
 	END'
 	echo 520 >stack
 	run build src/takeover/corw.fatbin

@@ -33,10 +33,10 @@ static struct place *here(void)
 	return p;
 }
 
-static void run_use(void **args)
+static void helper_start(const struct gm_helper_order *order)
 {
 	struct place *p = here();
-	struct gm_heap *heap = *(struct gm_heap **)args[0];
+	struct gm_heap *heap = (struct gm_heap *)(uintptr_t)order->heap;
 	p->answer = (void *)(uintptr_t)gm_sim_find_global("gm_helper_answer");
 	memset(p->answer, 0, sizeof *p->answer);
 	/* All images are unknown to the preload, so the second set follows the first. */
@@ -45,27 +45,13 @@ static void run_use(void **args)
 	for (unsigned i = p->set; i < 2; i++)
 		fake_reset(&p->code[i], GM_CALL_SPLIT);
 	p->code[1].ours = &p->code[0];
+	fake_start(&p->code[p->set], p->answer, order);
 }
 
 static struct fake_code *code_of_helper(void)
 {
 	struct place *p = here();
 	return &p->code[p->set];
-}
-
-static void run_addresses(void **args)
-{
-	fake_addresses(code_of_helper(), here()->answer, args);
-}
-
-static void run_read(void **args)
-{
-	fake_read(code_of_helper(), here()->answer, args);
-}
-
-static void run_write(void **args)
-{
-	fake_write(code_of_helper(), here()->answer, args);
 }
 
 static void run_empty(void **args)
@@ -197,39 +183,57 @@ static unsigned blocks_of_test(void)
 	return blocks < GM_HELPER_BLOCKS ? blocks : GM_HELPER_BLOCKS;
 }
 
-static void run_test(void **args)
+static void helper_test(unsigned part)
 {
-	unsigned part = *(unsigned *)args[0], blocks = blocks_of_test();
+	unsigned blocks = blocks_of_test();
 	struct place *p = here();
 	uint64_t threads = part == GM_HELPER_ALL ? blocks * GM_HELPER_THREADS : blocks;
 	bool aligned = part == GM_HELPER_ALIGNEDS;
 	if (part == GM_HELPER_STRANGERS)
 		for (unsigned i = 0; i < blocks; i++)
 			set_free(p->set, p);
-	if (part == GM_HELPER_NOTHING || part == GM_HELPER_STRANGERS)
+	if (part == GM_HELPER_STRANGERS)
 		return;
 	bool ours = is_taken(&p->code[p->set], aligned ? GM_TAKEOVER_ALIGNED : GM_TAKEOVER_MALLOC);
 	*(ours ? &p->answer->given : &p->answer->elsewhere) += threads;
 }
 
-static void run_seen(void **args)
+static void helper_see(unsigned tests)
 {
 	struct place *p = here();
 	p->answer->strangers = p->heap->foreign_frees;
-	p->answer->passed =
-		p->answer->strangers >= *(uint64_t *)args[0] && fake_went_well(p->answer);
-	p->heap->foreign_frees -= *(uint64_t *)args[0];
+	p->answer->passed = p->answer->strangers >= tests && fake_went_well(p->answer);
+	p->heap->foreign_frees -= tests;
+}
+
+static void run_helper(void **args)
+{
+	const struct gm_helper_order *order = args[0];
+	switch (order->op) {
+	case GM_HELPER_START:
+		helper_start(order);
+		break;
+	case GM_HELPER_READ:
+		fake_read(code_of_helper(), here()->answer, order->at);
+		break;
+	case GM_HELPER_WRITE:
+		fake_write(code_of_helper(), here()->answer, order);
+		break;
+	case GM_HELPER_TEST:
+		helper_test(order->n);
+		break;
+	case GM_HELPER_SEE:
+		helper_see(order->n);
+		break;
+	default:
+		abort();
+	}
 }
 
 /* --- images --- */
 
 static const struct gm_sim_kernel helper[] = {
-	{"gm_helper_addresses", run_addresses, {1}, 0},
-	{"gm_helper_read", run_read, {8, 4}, 0},
-	{"gm_helper_write", run_write, {8, 8, 8, 4}, 0},
-	{"gm_helper_use", run_use, {8}, 0},
-	{"gm_helper_test", run_test, {4}, 0},
-	{"gm_helper_seen", run_seen, {8}, 0},
+	{"gm_helper_run", run_helper, {sizeof(struct gm_helper_order)}, 0},
 	{"gm_empty", run_empty, {0}, 0},
 };
 static const struct gm_sim_global globals[] = {

@@ -99,10 +99,23 @@ static inline bool fake_is_ours(const struct fake_code *c)
 	return ours;
 }
 
-/* --- the helper's kernels --- */
+/* --- the helper's kernel --- */
 
-static inline void fake_addresses(const struct fake_code *c, struct gm_helper_answer *answer,
-				  void **args)
+static inline void fake_read(const struct fake_code *c, struct gm_helper_answer *answer,
+			     const uint64_t at[GM_HELPER_PLACES])
+{
+	size_t size = GM_HELPER_CODE * sizeof(struct gm_insn);
+	for (unsigned i = 0; i < GM_HELPER_PLACES; i++) {
+		if (!at[i])
+			continue;
+		if (at[i] < fake_at(c, 0) || at[i] + size > fake_at(c, FAKE_FUNCTIONS))
+			abort();
+		memcpy(answer->code[i], (void *)(uintptr_t)at[i], size);
+	}
+}
+
+static inline void fake_start(const struct fake_code *c, struct gm_helper_answer *answer,
+			      const struct gm_helper_order *order)
 {
 	static const unsigned told[GM_HELPER_FUNCTIONS] = {
 		[GM_HELPER_MALLOC] = FAKE_OURS + GM_TAKEOVER_MALLOC,
@@ -113,48 +126,41 @@ static inline void fake_addresses(const struct fake_code *c, struct gm_helper_an
 		[GM_HELPER_CALLS_FREE] = FAKE_CALLS + GM_TAKEOVER_FREE,
 		[GM_HELPER_CALLS_ALIGNED] = FAKE_CALLS + GM_TAKEOVER_ALIGNED,
 	};
-	if (*(bool *)args[0])
+	if (order->n)
 		abort();
 	for (unsigned i = 0; i < GM_HELPER_FUNCTIONS; i++)
 		answer->address[i] = fake_at(c, told[i]);
-}
-
-static inline void fake_read(const struct fake_code *c, struct gm_helper_answer *answer,
-			     void **args)
-{
-	uint64_t from = *(uint64_t *)args[0];
-	unsigned place = *(unsigned *)args[1];
-	size_t size = GM_HELPER_CODE * sizeof(struct gm_insn);
-	if (from < fake_at(c, 0) || from + size > fake_at(c, FAKE_FUNCTIONS) ||
-	    place >= GM_HELPER_PLACES)
-		abort();
-	memcpy(answer->code[place], (void *)(uintptr_t)from, size);
+	fake_read(c, answer, &answer->address[GM_HELPER_CALLS_OURS]);
 }
 
 /* Memory of our heap must never reach the driver's free. */
-static inline void fake_write(struct fake_code *c, struct gm_helper_answer *answer, void **args)
+static inline void fake_write_one(struct fake_code *c, struct gm_insn *to, struct gm_insn insn)
 {
-	struct gm_insn *to = *(struct gm_insn **)args[0];
-	struct gm_insn insn = {*(uint64_t *)args[1], *(uint64_t *)args[2]};
-	unsigned before = *(unsigned *)args[3];
 	bool found = false, gives = false;
 	for (unsigned i = 0; i < GM_TAKEOVER_FUNCTIONS; i++)
 		found = found || to == &c->f[FAKE_DRIVER + i][FAKE_WORKS];
 	if (!found)
 		abort();
-	if (before == 0)
-		answer->written = 0;
-	if (answer->written != before)
-		return;
 	if (++c->stores != c->deaf)
 		*to = insn;
-	answer->written += gm_insn_same(*to, insn);
 	for (unsigned i = 0; i < GM_TAKEOVER_FUNCTIONS; i++)
 		if (fake_is_taken(c, c->f[FAKE_DRIVER + i][FAKE_WORKS], i))
 			gives = gives || i != GM_TAKEOVER_FREE;
 	if (gives &&
 	    !fake_is_taken(c, c->f[FAKE_DRIVER + GM_TAKEOVER_FREE][FAKE_WORKS], GM_TAKEOVER_FREE))
 		abort();
+}
+
+static inline void fake_write(struct fake_code *c, struct gm_helper_answer *answer,
+			      const struct gm_helper_order *order)
+{
+	answer->written = 0;
+	for (unsigned i = 0; i < order->n && answer->written == i; i++) {
+		struct gm_insn *to = (struct gm_insn *)(uintptr_t)order->at[i];
+		struct gm_insn insn = {order->insn[i].low, order->insn[i].high};
+		fake_write_one(c, to, insn);
+		answer->written += gm_insn_same(*to, insn);
+	}
 }
 
 /* Checks only the test's own fields of the answer. */
