@@ -18,7 +18,6 @@
 #include "shim/kernel/watched.h"
 #include "shim/trim.h"
 #include "takeover/helper.h"
-#include "takeover/load.h"
 
 /* The longest wait of a thread that needs a context for the thread that takes it over. The wait is
  * bounded: that thread waits for the GPU, where a kernel may be waiting for this one. */
@@ -145,26 +144,24 @@ static struct gm_takeover_config takeover_config(const struct gm_inkernel *h,
 	};
 }
 
+/* No code of gpumem runs on this device: its first module, the heap's, was refused. */
+static bool result_is_of_image(CUresult result)
+{
+	return result == CUDA_ERROR_NO_BINARY_FOR_GPU || result == CUDA_ERROR_INVALID_IMAGE;
+}
+
 /* The context is current. */
 static enum gm_takeover_end inkernel_take_over(struct gm_inkernel *h)
 {
-	const struct gm_takeover_images images = gm_takeover_images(0);
 	if (gm_watched())
 		return GM_TAKEOVER_WATCHED;
-	if (!images.empty)
+	if (!gm_takeover_images(0).empty)
 		return GM_TAKEOVER_NO_HELPER;
-	/* Before a heap takes memory: the helper module must have code for this device. */
-	CUmodule ignored;
-	uint64_t start = gm_clock_ns();
-	h->report.result =
-		gm_takeover_load(&gm_shim_driver, images.empty, images.empty_ptx, &ignored);
-	h->loaded = gm_clock_ns() - start;
-	if (h->report.result != CUDA_SUCCESS)
-		return GM_TAKEOVER_NO_LOAD;
 	gm_inkernel_limit_keep(h);
-	start = gm_clock_ns();
+	uint64_t start = gm_clock_ns();
 	if (!heap_make(h))
-		return GM_TAKEOVER_NO_HEAP;
+		return result_is_of_image(h->report.result) ? GM_TAKEOVER_NO_LOAD
+							    : GM_TAKEOVER_NO_HEAP;
 	h->made = gm_clock_ns() - start;
 	const struct gm_takeover_config config = takeover_config(h, NULL);
 	if (!gm_takeover(&config, &h->report) && h->report.end != GM_TAKEOVER_BROKEN) {
@@ -199,8 +196,8 @@ static void inkernel_in_context(struct gm_inkernel *h, struct gm_takeover_report
 /* True: no fault, but the configuration, or no code of gpumem for this device. */
 static bool report_is_expected(const struct gm_takeover_report *r)
 {
-	return r->end <= GM_TAKEOVER_NO_HELPER || r->result == CUDA_ERROR_NO_BINARY_FOR_GPU ||
-	       r->result == CUDA_ERROR_INVALID_IMAGE || r->result == CUDA_ERROR_NOT_SUPPORTED;
+	return r->end <= GM_TAKEOVER_NO_HELPER || result_is_of_image(r->result) ||
+	       r->result == CUDA_ERROR_NOT_SUPPORTED;
 }
 
 static void report_print(const struct gm_inkernel *h, const struct gm_takeover_report *r)

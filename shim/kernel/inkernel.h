@@ -33,8 +33,7 @@ struct gm_inkernel {
 	_Atomic uint64_t limit;
 	uint64_t least, most;
 	atomic_bool launched; /* true: a kernel that may call malloc was launched */
-	/* ns: the takeover; of that, the load of an empty module, and the creation of the heap */
-	uint64_t took, loaded, made;
+	uint64_t took, made;  /* ns: the takeover; of that, the creation of the heap */
 	struct gm_inkernel *next;
 };
 

@@ -30,9 +30,8 @@ static void times_describe(const struct gm_inkernel *h, char *text, size_t n)
 	size_t at = strlen(text);
 	if (atomic_exchange(&done, true))
 		return;
-	at += (size_t)snprintf(
-		text + at, n - at, "; us: loading an empty module %llu, making the heap %llu",
-		(unsigned long long)h->loaded / 1000, (unsigned long long)h->made / 1000);
+	at += (size_t)snprintf(text + at, n - at, "; us: making the heap %llu",
+			       (unsigned long long)h->made / 1000);
 	for (unsigned i = 0; i < GM_TAKEOVER_STEPS && at < n; i++)
 		at += (size_t)snprintf(text + at, n - at, ", %s %llu", gm_takeover_step(i),
 				       (unsigned long long)h->report.ns[i] / 1000);

@@ -181,10 +181,11 @@ static CUresult heap_set_up(struct gm_heap_host *heap)
 	return result == CUDA_SUCCESS ? gm_heap_run(heap, GM_JOB_SET_UP) : result;
 }
 
+/* The load is first: a heap takes no memory on a device that our code does not run on. */
 static CUresult heap_build(struct gm_heap_host *heap)
 {
 	static CUresult (*const steps[])(struct gm_heap_host *) = {
-		heap_reserve,	  heap_map_books, heap_share,  heap_load,
+		heap_load,	  heap_reserve,	  heap_map_books, heap_share,
 		heap_make_stream, heap_add_first, heap_set_up,
 	};
 	CUresult result = CUDA_SUCCESS;

@@ -37,7 +37,7 @@ struct gm_heap_config {
 	const char *policy;
 	bool own;	/* the program made it through gpumem.h: for the log */
 	uint64_t limit; /* bytes mapped at most, rounded down to granules: gm_heap_limit */
-	/* The heap's own kernels: gm_heap_image, or the simulated driver's image. */
+	/* The heap's own kernel: gm_heap_image, or the simulated driver's image. */
 	const void *image;
 	/* Called by each service thread, with true before anything else, and with false at its end:
 	 * exit handlers of the program may follow. May be NULL. */
@@ -89,9 +89,9 @@ const char *gm_heap_wanted(const struct gm_knobs *knobs);
 uint64_t gm_heap_limit(const struct gm_knobs *knobs, uint64_t total);
 
 /*
- * Make a heap: reserve addresses, four times the limit and 1 TiB at most, or fewer if the driver
- * has not as many; map its books and the first chunk, load its kernels, run them on a stream of its
- * own, and wait for them. On success the caller owns *out until gm_heap_destroy.
+ * Make a heap: load its kernel; reserve addresses, four times the limit and 1 TiB at most, or fewer
+ * if the driver has not as many; map its books and the first chunk; run the kernel on a stream of
+ * its own, and wait for it. On success the caller owns *out until gm_heap_destroy.
  *
  * CUDA_ERROR_NOT_SUPPORTED: no image, no such policy, or a driver before 12.0;
  * CUDA_ERROR_NO_BINARY_FOR_GPU, CUDA_ERROR_INVALID_IMAGE: the image is not for this device;
