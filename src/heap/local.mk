@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # The device code is headers alone, compiled by nvcc for the GPU and here for the emulation (src/sim), which only tests link.
-libgmsim_la_SOURCES += %D%/device/aligned.h %D%/device/api.h %D%/device/bits.h %D%/device/bump.h %D%/device/corw.h %D%/device/granule.h %D%/device/granule_class.h %D%/device/granule_shard.h %D%/device/heap.h %D%/device/kma.h %D%/device/ouro.h \
+libgmsim_la_SOURCES += %D%/device/aligned.h %D%/device/api.h %D%/device/bits.h %D%/device/bump.h %D%/device/corw.h %D%/device/granule.h %D%/device/granule_class.h %D%/device/granule_hunt.h %D%/device/granule_shard.h %D%/device/granule_slot.h %D%/device/heap.h %D%/device/kma.h %D%/device/ouro.h \
 	%D%/device/ouro_chunk.h %D%/device/ouro_page.h %D%/device/ouro_policy.h %D%/device/ouro_queue.h \
 	%D%/device/ouro_s_c.h %D%/device/ouro_s_p.h %D%/device/ouro_va_c.h %D%/device/ouro_va_p.h \
 	%D%/device/ouro_vl_c.h %D%/device/ouro_vl_p.h %D%/device/policies.h %D%/device/policy.def %D%/device/run.h %D%/device/rw.h %D%/device/shed.h \

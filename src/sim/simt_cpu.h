@@ -31,6 +31,11 @@ GM_DEVICE uint32_t gm_lane(void)
 	return gm_cpu_lane();
 }
 
+GM_DEVICE bool gm_equal(uint32_t a, uint32_t b)
+{
+	return a == b;
+}
+
 GM_DEVICE uint32_t gm_sm(void)
 {
 	return gm_cpu_sm();

@@ -4,8 +4,9 @@
 # heap.
 #   helper.sh compile NVCC SRC FOLDER/NAME.ARCH.cubin           the code of one generation of GPUs, not linked; NAME.ARCH.ptx beside it
 #   helper.sh bind NVCC SRC FOLDER/NAME.fatbin OLDEST ARCH...   link them; NAME.fatbin.ptx beside it is PTX of OLDEST for other GPUs
-# Functions have 24 registers, as every kernel that calls malloc, and the stack of the driver's malloc: bind
-# fails if the calls of a policy need more stack. Relocatable device code, linked: else it has no addresses.
+# Functions have 24 registers, as every kernel that calls malloc, the stack of the driver's malloc, and no
+# constant bank: bind fails if the calls of a policy need more. Relocatable device code, linked: else it has
+# no addresses.
 set -eu
 step=$1 nvcc=$2 src=$3 out=$4 folder=$(dirname "$4") name=$(basename "$4")
 shift 4
@@ -78,6 +79,12 @@ for sm; do
 	# nvlink drops functions that it finds unreachable; calls of them then go to address 0.
 	[ "$(functions "$folder/$name.$sm.cubin")" = "$(functions "$work/$sm.cubin")" ] || {
 		echo "helper.sh: nvlink dropped functions of $out for sm_$sm" >&2
+		exit 1
+	}
+	# Jump tables lie in a constant bank, and a kernel of another module that calls the function has its own.
+	table=$(grep -aoE '\.nv\.constant[1-9]\.[A-Za-z0-9_]+' "$folder/$name.$sm.cubin" | grep -v '\.gm_helper_run$' | sort -u)
+	[ -z "$table" ] || {
+		echo "helper.sh: functions of ${name//_/-} need a constant bank on sm_$sm:" $table >&2
 		exit 1
 	}
 	# gm_helper_run calls malloc and free directly. On recursion nvlink warns, and prints 0.

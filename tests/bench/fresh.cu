@@ -11,6 +11,7 @@
  *   warp         a block for the first lane of each warp
  *   churn        only the kernel of first-churn, which is the first of the process, and churn
  *   pass         likewise with first-pass and pass
+ *   queue        likewise with first-queue and queue
  *
  * Prints "row NAME UNIT VALUE", first for the fresh heap, then for the same heap after this load:
  *
@@ -25,6 +26,9 @@
  *   first-pass   each thread of a thread block hands eight blocks, one after another, to a thread
  *                of the next thread block, which frees them, us
  *   pass         the median of five more; mapped-pass
+ *   first-queue  half of the thread blocks put eight blocks a thread into one queue of 65,536
+ *                places, the others take them out and free them, us
+ *   queue        the median of five more; mapped-queue
  *   live         bytes of all blocks together
  *   slack        memory of mapped-churn that is mapped ahead, if the heap's adapter knows it
  *
@@ -43,7 +47,7 @@
 
 #include FRESH_PEER
 
-enum { BLOCK = 256, TURNS = 8, ROUNDS = 5 };
+enum { BLOCK = 256, TURNS = 8, ROUNDS = 5, PLACES = 65536 };
 
 struct Case {
 	void **at;
@@ -53,6 +57,14 @@ struct Case {
 struct Counts {
 	unsigned long long missing, damaged;
 };
+
+/* A place is 0 or a block. Each thread that puts or takes one has a number, whose place it uses. */
+struct Queue {
+	unsigned long long place[PLACES];
+	unsigned put, taken;
+};
+
+__device__ static Queue queue;
 
 static __host__ __device__ unsigned scattered(unsigned n)
 {
@@ -126,6 +138,38 @@ __global__ static void pass(Peer::Device heap, Case c, Counts *counts)
 			*(volatile unsigned *)word = t;
 			__threadfence();
 			atomicExch(at, (unsigned long long)word);
+			i++;
+		}
+	}
+}
+
+/* No thread waits for a thread block that has not started: these start in order, and the queue has
+ * room for more than one thread block gives. */
+__global__ static void pass_by_queue(Peer::Device heap, Case c, Counts *counts)
+{
+	const bool gives = blockIdx.x % 2 == 0;
+	unsigned long long *at = nullptr, block = 0;
+	for (int i = 0; i < TURNS;) {
+		if (!at)
+			at = &queue.place[atomicAdd(gives ? &queue.put : &queue.taken, 1) % PLACES];
+		if (gives && !block) {
+			unsigned *word = (unsigned *)peer_malloc(heap, size_of(c, i));
+			for (; !word; word = (unsigned *)peer_malloc(heap, size_of(c, i)))
+				atomicAdd(&counts->missing, 1);
+			block = (unsigned long long)word;
+			*(volatile unsigned *)word = (unsigned)(block >> 4);
+			__threadfence();
+		}
+		bool filled = *(volatile unsigned long long *)at != 0;
+		if (gives && !filled && atomicCAS(at, 0, block) == 0) {
+			at = nullptr, block = 0;
+			i++;
+		} else if (!gives && filled && (block = atomicExch(at, 0))) {
+			__threadfence();
+			if (*(volatile unsigned *)block != (unsigned)(block >> 4))
+				atomicAdd(&counts->damaged, 1);
+			peer_free(heap, (void *)block);
+			at = nullptr;
 			i++;
 		}
 	}
@@ -313,7 +357,8 @@ static void measure(Peer &peer, Case c, bool beside, Counts *counts, double bega
 int main(int argc, char **argv)
 {
 	if (argc != 4) {
-		fprintf(stderr, "usage: %s thread|beside|mixed|warp|churn|pass SIZE THREADS\n",
+		fprintf(stderr,
+			"usage: %s thread|beside|mixed|warp|churn|pass|queue SIZE THREADS\n",
 			argv[0]);
 		return 2;
 	}
@@ -341,6 +386,10 @@ int main(int argc, char **argv)
 		repeat(
 			peer, "pass", [&] { pass<<<pairs, BLOCK>>>(peer.device(), c, counts); },
 			counts);
+	else if (!strcmp(argv[1], "queue"))
+		repeat(
+			peer, "queue",
+			[&] { pass_by_queue<<<pairs, BLOCK>>>(peer.device(), c, counts); }, counts);
 	else
 		measure(peer, c, beside, counts, began);
 	return 0;

@@ -31,7 +31,7 @@ MILLION = 1000000
 SIZES = [16, 64, 256, 1024, 4096, 8192, 24, 40, 777, 32, 128, 512, 2048]
 CASES = ([("thread", size, MILLION) for size in SIZES[:9]] + [("mixed", size, MILLION) for size in (64, 512, 4096)] +
          [("beside", size, MILLION) for size in (16, 64, 1024)] + [("warp", size, 32 * 100000) for size in (16, 512, 4096)] +
-         [(shape, size, MILLION) for shape in ("churn", "pass") for size in (16, 64, 256, 1024, 4096, 16384)] +
+         [(shape, size, MILLION) for shape in ("churn", "pass", "queue") for size in (16, 64, 256, 1024, 4096, 16384)] +
          [("thread", size, MILLION) for size in SIZES[9:]])
 OURS = ("G", "T")
 PROGRAMS = {"G": "header", "T": "plain", "native": "plain"}  # others: the name itself

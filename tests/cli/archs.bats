@@ -11,11 +11,12 @@ FATBINS=(src/heap/kernels{,_granule}.fatbin src/takeover/{empty,granule}.fatbin)
 fake_toolkit() {
 	mkdir -p bin
 	echo >ptx
+	echo >cubin
 	echo 8 >stack
 	stub nvcc 'case "$*" in *--list-gpu-code*) printf "sm_%s\n" 75 80 86 89 90 100 120; exit ;; esac
 		echo "$*" >>'"$PWD"'/called
 		while [ $# -gt 0 ]; do case $1 in -o) out=$2 ;; --keep-dir) cp '"$PWD"'/ptx "$2/x.ptx" ;; esac; shift; done
-		echo >"$out"'
+		cat '"$PWD"'/cubin >"$out"'
 	stub nvlink 'echo "gm_helper_run"; echo "used 24 registers, $(cat '"$PWD"'/stack) stack"
 		while [ $# -gt 0 ]; do [ "$1" != -o ] || echo >"$2"; shift; done'
 	stub fatbinary 'words=
@@ -145,5 +146,19 @@ has() { # has FATBIN ARCHITECTURES: FATBIN has code for exactly these
 	[ "$status" = 1 ]
 	grep -qx "helper.sh: malloc and free of corw take 520 bytes of stack on sm_90, and have 512: \
 gm_helper_malloc 120, gm_ac 400" made || { cat made; return 1; }
+	[ ! -e src/takeover/corw.fatbin ]
+}
+
+@test "a policy with a function that needs a constant bank fails the build, with one line" {
+	[ ! -f "$SOURCE/config.status" ] || skip "the source folder is configured itself"
+	fake_toolkit
+	echo 9.0 >gpus
+	configure || { cat out; return 1; }
+	printf '.nv.constant0.gm_helper_run\0.nv.constant2.gm_helper_run\0' >cubin
+	build src/takeover/granule.fatbin
+	printf '.nv.constant2._ZN3_cu5gm_abEv\0' >>cubin
+	run build src/takeover/corw.fatbin
+	[ "$status" = 1 ]
+	grep -qx "helper.sh: functions of corw need a constant bank on sm_90: .nv.constant2._ZN3_cu5gm_abEv" made || { cat made; return 1; }
 	[ ! -e src/takeover/corw.fatbin ]
 }

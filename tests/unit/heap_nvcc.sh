@@ -54,13 +54,13 @@ said=$(masks)
 [[ $said =~ ^[1-9][0-9]*\ by\ all\ lanes,\ 0\ by\ one ]]
 check "the policies have none: $said" $?
 
-# A kernel with the header's malloc: 80 registers let three blocks of 256 threads share a multiprocessor, and
-# with 81 it is two. Then a warm malloc of all its lanes takes a quarter longer.
+# A kernel with the header's malloc: 48 registers let five blocks of 256 threads share a multiprocessor, and
+# with 49 it is four. With 80, and three, a warm malloc of all its lanes took a quarter longer.
 "$NVCC" -arch=sm_90 -O2 -std=c++17 --extended-lambda -I "$top" -I "$top/src" -I api -I "$top/api" -cubin -Xptxas -v \
 	-DFRESH_PEER='"tests/bench/peers/header.h"' -o "$out/fresh" "$top/tests/bench/fresh.cu" >"$out/log" 2>&1
 used=$(awk '/Function properties for/ {ours = /allocate/}
 	ours && /Used [0-9]+ registers/ {sub(/^.*Used /, ""); print $1; exit}' "$out/log")
-[ -n "$used" ] && [ "$used" -le 80 ]
-check "a kernel with the header's malloc has ${used:-no} registers, of 80" $?
+[ -n "$used" ] && [ "$used" -le 48 ]
+check "a kernel with the header's malloc has ${used:-no} registers, of 48" $?
 echo "1..$n"
 exit $bad

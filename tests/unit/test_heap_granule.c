@@ -35,7 +35,7 @@ static void offer_late(void *arg, uint32_t thread)
 	class_->shard[0] = 0;
 	class_->shards = class_->own = GM_SHARDS;
 	gm_granule_free(heap, block);
-	gm_and64(&all->slab[granule].state, ~GM_ACTIVE);
+	gm_and64(&gm_slab_of(heap, granule)->state, ~GM_ACTIVE);
 	work->epoch = heap->epoch;
 	all->dry = 1;
 	gm_slab_offer(heap, granule, c, class_->slots, 1);
@@ -68,30 +68,32 @@ static void refill(void *arg, uint32_t thread)
 		gm_granule_free(heap, work->block[b]);
 }
 
-/* The number of shards that take granules of 16-byte slots for so many waiting lanes and free
- * granules. */
-static uint32_t shards_for(struct gm_heap *heap, uint32_t lanes, uint64_t available)
+/* The number of shards that take granules of 16-byte slots for so many lanes of the warp at `seat`,
+ * and free granules. */
+static uint32_t shards_for(struct gm_heap *heap, uint32_t lanes, uint32_t seat, uint64_t available)
 {
 	struct gm_granule_class *class_ = &gm_granules_of(heap)->class_[0];
 	uint64_t kept = heap->available;
 	heap->available = available;
-	gm_granule_wanted(heap, 0, lanes);
+	gm_granule_wanted(heap, 0, lanes, seat);
 	gm_granule_served(heap, 0, lanes);
 	heap->available = kept;
 	uint32_t own = class_->own, shards = class_->shards;
 	class_->own = class_->shards = 1;
-	return own == shards ? own : 0;
+	return own == shards && class_->waiting == 0 ? own : 0;
 }
 
 static void check_spread(struct gm_heap *heap)
 {
-	TAP_IS(shards_for(heap, 255, 4096), 1, "a granule of small slots serves some lanes");
-	TAP_IS(shards_for(heap, 1024, 4096), 4, "more lanes get more granules");
-	TAP_IS(shards_for(heap, 8448, 12), 6, "at most half of the free granules are taken");
-	TAP_IS(shards_for(heap, 270000, 40), 8,
+	TAP_IS(shards_for(heap, 32, 511, 4096), 1, "a granule of small slots serves some warps");
+	TAP_IS(shards_for(heap, 32, 2047, 4096), 4, "more warps get more granules");
+	TAP_IS(shards_for(heap, 1, 2047, 4096), 4,
+	       "warps with one lane that allocates get as many");
+	TAP_IS(shards_for(heap, 32, 8447, 12), 6, "at most half of the free granules are taken");
+	TAP_IS(shards_for(heap, 32, 8447, 40), 8,
 	       "few granules are taken, unless very many are free");
-	TAP_IS(shards_for(heap, 270000, 8192), 32, "a part of very many free granules is taken");
-	TAP_IS(shards_for(heap, 270000, 3), 3,
+	TAP_IS(shards_for(heap, 32, 8447, 8192), 17, "a part of very many free granules is taken");
+	TAP_IS(shards_for(heap, 270000, 0, 3), 3,
 	       "never fewer granules than hold the slots are taken");
 }
 
@@ -177,7 +179,7 @@ enum { CROWD = 64 };
 static void activate(void *arg, uint32_t thread)
 {
 	struct work *work = arg;
-	uint64_t *state = &gm_granules_of(&work->f.heap)->slab[0].state;
+	uint64_t *state = &gm_slab_of(&work->f.heap, 0)->state;
 	(void)thread;
 	gm_add64(state, 1); /* other lanes change the word meanwhile */
 	if (gm_slab_activate(&work->f.heap, 0, 0))
@@ -186,7 +188,7 @@ static void activate(void *arg, uint32_t thread)
 
 static void check_active(struct work *work)
 {
-	uint64_t *state = &gm_granules_of(&work->f.heap)->slab[0].state;
+	uint64_t *state = &gm_slab_of(&work->f.heap, 0)->state;
 	*state = GM_CLASS_IS(1);
 	work->f.mode = GM_SIMT_CROWD;
 	TAP_OK(test_launch(&work->f, CROWD / 32, CROWD / 32, activate, work),
@@ -234,11 +236,13 @@ static void go_short(void *arg, uint32_t thread)
 	heap->low = LOW;
 	class_->waiting = LEAN;
 	gm_room_put(class_, 0);
-	work->first = gm_granule_exhausted(heap, c, 1) == GM_SHARDS;
+	struct gm_granule_hunt h = {.heap = heap, .c = c, .mask = 1};
+	work->first = gm_hunt_hint(&h) == GM_HUNT_AIM && h.next == 0;
 	work->blocks = (uint32_t)heap->wanted;
-	gm_granule_ask(heap, c);
+	h.turn = GM_ASK_TURNS;
+	work->last = gm_hunt_hint(&h) == GM_HUNT_ASK && gm_hunt_ask(&h) == GM_HUNT_AIM;
 	class_->waiting = 0;
-	gm_room_remove(gm_granules_of(heap), c, 0);
+	gm_room_remove(heap, c, 0);
 }
 
 static void check_short(struct work *work)
@@ -247,6 +251,7 @@ static void check_short(struct work *work)
 	uint32_t slots = gm_granules_of(heap)->class_[gm_granule_class_of(SIZE)].slots;
 	TAP_OK(test_launch(&work->f, 1, 1, go_short, work) && work->first,
 	       "a lane finds a shard with room that others freed");
+	TAP_OK(work->last, "after some turns it asks the host, and goes on");
 	TAP_IS(work->blocks, 0, "finding it wants no memory");
 	TAP_IS(heap->wanted, heap->granted + LOW,
 	       "a lane that is not served asks for memory, without waiting");

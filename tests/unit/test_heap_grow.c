@@ -10,7 +10,7 @@ enum { WARPS = 2, ROUNDS = 6 }; /* emulated lanes are slow under the sanitizers 
 #else
 enum { WARPS = 4, ROUNDS = 12 };
 #endif
-enum { LANES = WARPS * 32, KEPT = 4 };
+enum { LANES = WARPS * 32, KEPT = 4, CHURNS = 8 };
 #define MIB ((uint64_t)1 << 20)
 
 struct block {
@@ -178,6 +178,18 @@ static void one_each(struct work *work, uint32_t thread)
 	take(work, &work->block[thread][0], work->size, thread * KEPT);
 }
 
+/* Allocate, hold, free, again and again: at no time are all slots in use for good. */
+static void hold(struct work *work, uint32_t thread)
+{
+	struct block *block = &work->block[thread][0];
+	for (uint32_t i = 0; i < 2 * ROUNDS; i++) {
+		take(work, block, work->size, thread * KEPT);
+		for (uint32_t k = 0; k < KEPT; k++)
+			gm_simt_progress();
+		give(work, block, thread * KEPT);
+	}
+}
+
 /* --- expectations --- */
 
 static void grows_from_empty(struct work *work, const struct gm_policy *policy)
@@ -240,6 +252,24 @@ static void stops_at_limit(struct work *work, const struct gm_policy *policy)
 		TAP_IS(gm_heap_trim(work->site.heap), figures.mapped - GM_HEAP_FIRST * 2 * MIB,
 		       "%s: a trim returns all chunks but the first", name);
 	site_close(&work->site, name);
+}
+
+/* Lanes of a churn wait for each other's frees alone: the heap could serve them one after another
+ * for ever. It grows to what all of them hold, and no further. */
+static void grows_for_a_churn(struct work *work)
+{
+	make(work, "1G", 512 * MIB, &gm_policies[gm_heap_policy("granule")]);
+	work->size = MIB;
+	uint64_t first = site_figures(&work->site).mapped, live = LANES * work->size;
+	for (unsigned i = 0; i < CHURNS; i++) {
+		launch(work, hold, "lanes hold a block each, and free it");
+		TAP_IS(work->got, (uint64_t)2 * ROUNDS * LANES, "all are served");
+	}
+	uint64_t mapped = site_figures(&work->site).mapped;
+	TAP_OK(mapped > first && mapped <= live / 2 * 3 + 64 * MIB,
+	       "the heap grew for them, from %lu to %lu bytes", (unsigned long)first,
+	       (unsigned long)mapped);
+	site_close(&work->site, "churn");
 }
 
 static void refuses_what_is_too_much(struct work *work)
@@ -425,6 +455,7 @@ int main(void)
 		grows_from_empty(&work, &gm_policies[p]);
 		stops_at_limit(&work, &gm_policies[p]);
 	}
+	grows_for_a_churn(&work);
 	refuses_what_is_too_much(&work);
 	asks_again_when_memory_is_back(&work);
 	outlives_the_host(&work);

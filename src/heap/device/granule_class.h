@@ -11,11 +11,12 @@ enum {
 	GM_SHARD_PATIENCE = 64,	  /* turns of waiting for a busy shard */
 	GM_CLASS_PATIENCE = 4096, /* likewise, when it may hold the last granule */
 	GM_SHARDS = 4096,	  /* of a class, at most */
-	GM_SHARD_LANES = 256,	  /* waiting lanes for each shard, ... */
+	GM_SHARD_WARPS = 512,	  /* of a grid, for each shard, ... */
 	GM_SHARD_PLENTY = 256,	  /* but at least this many free granules for each, ... */
 	GM_SHARD_FEW = 2,	  /* or this few, ... */
 	GM_SHARD_SPREAD = 8,	  /* for up to this many shards */
-	GM_ROOM_TRIES = 4,	  /* shards with room that lanes try before they bring granules */
+	GM_ROOM_TRIES = 4,	  /* shards with room that lanes try in a row first, ... */
+	GM_ROOM_PATIENCE = 6,	  /* and turns of trying others before they bring granules */
 	GM_ASK_TURNS = 3,	  /* turns without a slot after which lanes ask for granules */
 	GM_SLOT_TRIES = 16,	  /* words at random in which a lane tries to find a slot */
 	GM_SLAB_BITS = 512,	  /* most slots whose bitmap is in the slab record */
@@ -77,8 +78,8 @@ struct gm_granule_class {
 	struct gm_bits roomy, ragged;
 	uint32_t pad3[8];
 	uint64_t rooms, pad4[7];       /* a bit for each word of `room` that is not 0 */
-	uint64_t room[GM_SHARDS / 64]; /* a bit for each shard with a free slot; a hint */
-	uint32_t shard[GM_SHARDS];     /* granule + 1; 0: none yet */
+	uint64_t room[GM_SHARDS / 64]; /* a bit for each shard with room; a hint */
+	uint32_t shard[GM_SHARDS];     /* granule + 1; 0: none yet; in the order of gm_shard_of */
 };
 
 struct gm_granules {
@@ -89,7 +90,7 @@ struct gm_granules {
 	uint32_t dry;				/* some class is dry: announce an empty granule */
 	uint32_t run_granules;			/* wanted by lanes that wait for a run */
 	uint32_t pad[14 - 2 * ((GM_CLASSES + 63) / 64)];
-	struct gm_slab slab[1]; /* one for each granule of the heap */
+	struct gm_slab slab[1]; /* one for each granule of the heap, in the order of gm_slab_of */
 };
 
 /* 16 bytes apart to 256, then eight to a doubling. The shift leaves of the last byte's offset its
@@ -145,9 +146,31 @@ GM_DEVICE uint32_t gm_granule_near(uint32_t shards)
 	return gm_high32(gm_seat() * 0x9e3779b9u, shards);
 }
 
-GM_DEVICE struct gm_granules *gm_granules_of(struct gm_heap *heap)
+GM_DEVICE struct gm_granules *gm_granules_of(const struct gm_heap *heap)
 {
 	return (struct gm_granules *)heap->policy;
+}
+
+/*
+ * Words of granules, or of shards, with numbers in a row lie 1 KiB or more apart. Atomics on words
+ * of one line of the L2 cache wait for each other as those on one word do: 100,000 of them on 8
+ * words side by side take 77 us of an H200, 2 KiB apart 16, and on one word 81.
+ */
+GM_DEVICE struct gm_slab *gm_slab_of(const struct gm_heap *heap, uint32_t granule)
+{
+	uint32_t low = granule & 31, high = granule >> 5 & 31;
+	return &gm_granules_of(heap)->slab[(granule & ~1023u) | low << 5 | high];
+}
+
+/* Records for so many granules. */
+GM_DEVICE_HOST uint32_t gm_slab_records(uint32_t capacity)
+{
+	return (capacity + 1023) & ~1023u;
+}
+
+GM_DEVICE uint32_t *gm_shard_of(struct gm_granule_class *class_, uint32_t s)
+{
+	return &class_->shard[(s & 15) << 8 | s >> 4];
 }
 
 GM_DEVICE uint32_t *gm_granule_bits(struct gm_heap *heap, struct gm_slab *slab, uint32_t granule,
@@ -162,6 +185,12 @@ GM_DEVICE void gm_slab_become(struct gm_slab *slab, uint64_t state)
 	uint64_t old = gm_load64(&slab->state), seen;
 	while ((seen = gm_cas64(&slab->state, old, (old & 0xfffff) | state)) != old)
 		old = seen;
+}
+
+/* Of a granule with room, at most so many slots are in use: an eighth is free, and at least one. */
+GM_DEVICE uint32_t gm_granule_roomy(uint32_t slots)
+{
+	return slots - (slots < 8 ? 1 : slots >> 3);
 }
 
 /* --- shards with room: a set under one word of summary, as gm_bits --- */
@@ -180,25 +209,26 @@ GM_DEVICE void gm_room_emptied(struct gm_granule_class *class_, uint32_t w)
 		gm_or64(&class_->rooms, 1ull << w);
 }
 
-/* Shard `s` has no slot: its granule became full, or has left. Either this lane sees a slot that
- * becomes free meanwhile, or the lane that frees it does. */
-GM_DEVICE_SLOW void gm_room_remove(struct gm_granules *all, uint32_t c, uint32_t s)
+/* Shard `s` has no slot: its granule became full, or has left. If it has room again meanwhile,
+ * either this lane sees that, or the lane that frees does. */
+GM_DEVICE_SLOW void gm_room_remove(struct gm_heap *heap, uint32_t c, uint32_t s)
 {
-	struct gm_granule_class *class_ = &all->class_[c];
+	struct gm_granule_class *class_ = &gm_granules_of(heap)->class_[c];
 	uint64_t bit = 1ull << (s & 63), old = gm_and64(&class_->room[s >> 6], ~bit);
 	if (old && (old & ~bit) == 0)
 		gm_room_emptied(class_, s >> 6);
-	uint32_t granule = gm_load32(&class_->shard[s]);
+	uint32_t granule = gm_load32(gm_shard_of(class_, s));
+	uint32_t roomy = gm_granule_roomy(gm_load32_cached(&class_->slots));
 	if (granule && granule != GM_SHARD_BUSY &&
-	    GM_USED(gm_load64(&all->slab[granule - 1].state)) < gm_load32_cached(&class_->slots))
+	    GM_USED(gm_load64(&gm_slab_of(heap, granule - 1)->state)) <= roomy)
 		gm_room_put(class_, s);
 }
 
 /* Likewise, by a lane that found no slot there: the set may have sent it there. */
-GM_DEVICE void gm_room_missed(struct gm_granules *all, uint32_t c, uint32_t s)
+GM_DEVICE void gm_room_missed(struct gm_heap *heap, uint32_t c, uint32_t s)
 {
-	if (gm_load64(&all->class_[c].room[s >> 6]) >> (s & 63) & 1)
-		gm_room_remove(all, c, s);
+	if (gm_load64(&gm_granules_of(heap)->class_[c].room[s >> 6]) >> (s & 63) & 1)
+		gm_room_remove(heap, c, s);
 }
 
 /* A shard with room, the next one from `from` on if it is near; or GM_NO_SHARD. */

@@ -148,38 +148,65 @@ GM_DEVICE void gm_span_wish(struct gm_heap *heap, uint64_t wish)
 		gm_store64(&heap->wished, wish);
 }
 
+/* A lane that waits for granules. */
+struct gm_span_wait {
+	uint64_t granted, began, from;
+	uint32_t need, wish, epoch;
+};
+
+enum gm_span_answer { GM_SPAN_NO, GM_SPAN_MORE, GM_SPAN_WAIT };
+
 /*
- * `need` granules were not found: wait for more. True: search again. False: the host refused, or
- * does not answer. `wish`: granules that all lanes waiting like this one could use, so that the
- * heap grows by their need at once. `epoch`: of the heap, before the search, which may have missed
- * later granules.
+ * `need` granules were not found: begin to wait for more. `wish`: granules that all lanes waiting
+ * like this one could use, so that the heap grows by their need at once. `epoch`: of the heap,
+ * before the search, which may have missed later granules.
  */
+GM_DEVICE void gm_span_wait_begin(const struct gm_heap *heap, uint32_t need, uint32_t wish,
+				  uint32_t epoch, struct gm_span_wait *w)
+{
+	w->granted = gm_load64(&heap->granted);
+	w->began = gm_nanoseconds();
+	w->from = gm_load64(&heap->waited);
+	w->need = need;
+	w->wish = wish;
+	w->epoch = epoch;
+}
+
+/* Wait for a while. GM_SPAN_MORE: search again. GM_SPAN_NO: the host refused, or does not answer.
+ * GM_SPAN_WAIT: no answer yet. */
+GM_DEVICE enum gm_span_answer gm_span_wait_turn(struct gm_heap *heap, const struct gm_span_wait *w)
+{
+	gm_span_wish(heap, w->wish);
+	gm_span_want(heap, w->granted + w->need);
+	gm_span_poll_since(heap, w->began);
+	uint64_t want = w->granted + w->need, refused = gm_load64(&heap->refused);
+	bool more = gm_load64(&heap->granted) != w->granted ||
+		    (gm_load32(&heap->epoch) != w->epoch && gm_load64(&heap->available) >= w->need);
+	if (more || (refused && refused <= want)) {
+		gm_span_unwant(heap, want);
+		gm_store64(&heap->wished, 0);
+		return more ? GM_SPAN_MORE : GM_SPAN_NO;
+	}
+	uint64_t since = gm_load64(&heap->beat_at), beat = gm_load64(&heap->beat);
+	since = since > w->from ? since : w->from;
+	if (gm_load64(&heap->dead) == beat + 1 && gm_load64(&heap->seen_at) > w->began)
+		return GM_SPAN_NO;
+	uint64_t most = beat & GM_BEAT_CALLING ? GM_HOST_STUCK : GM_HOST_DEAD;
+	if ((int64_t)(gm_load64(&heap->waited) - since) > (int64_t)most)
+		gm_store64(&heap->dead, beat + 1);
+	gm_pause(GM_POLL);
+	return GM_SPAN_WAIT;
+}
+
+/* Wait until there is an answer. False: GM_SPAN_NO. */
 GM_DEVICE_SLOW bool gm_span_grow(struct gm_heap *heap, uint32_t need, uint32_t wish, uint32_t epoch)
 {
-	uint64_t granted = gm_load64(&heap->granted), began = gm_nanoseconds();
-	uint64_t from = gm_load64(&heap->waited);
-	for (;;) {
-		gm_span_wish(heap, wish);
-		gm_span_want(heap, granted + need);
-		gm_span_poll_since(heap, began);
-		bool more =
-			gm_load64(&heap->granted) != granted ||
-			(gm_load32(&heap->epoch) != epoch && gm_load64(&heap->available) >= need);
-		uint64_t refused = gm_load64(&heap->refused), since = gm_load64(&heap->beat_at);
-		if (more || (refused && refused <= granted + need)) {
-			gm_span_unwant(heap, granted + need);
-			gm_store64(&heap->wished, 0);
-			return more;
-		}
-		since = since > from ? since : from;
-		uint64_t beat = gm_load64(&heap->beat);
-		uint64_t most = beat & GM_BEAT_CALLING ? GM_HOST_STUCK : GM_HOST_DEAD;
-		if (gm_load64(&heap->dead) == beat + 1 && gm_load64(&heap->seen_at) > began)
-			return false;
-		if ((int64_t)(gm_load64(&heap->waited) - since) > (int64_t)most)
-			gm_store64(&heap->dead, beat + 1);
-		gm_pause(GM_POLL);
-	}
+	struct gm_span_wait w;
+	enum gm_span_answer answer;
+	gm_span_wait_begin(heap, need, wish, epoch, &w);
+	while ((answer = gm_span_wait_turn(heap, &w)) == GM_SPAN_WAIT)
+		;
+	return answer == GM_SPAN_MORE;
 }
 
 /* Few granules are free: ask for more without waiting, so that lanes seldom have to wait. */
@@ -205,17 +232,22 @@ GM_DEVICE_SLOW uint32_t gm_span_draw(const struct gm_heap *heap, uint32_t seed)
 	return gm_bits_take(&heap->free, gm_span_reach(heap), seed);
 }
 
-/* One free granule, or GM_NO_GRANULE; `seed` spreads lanes over the granules. */
-GM_DEVICE uint32_t gm_span_take_one(struct gm_heap *heap, uint32_t seed)
+/* Count a granule that was drawn as taken. */
+GM_DEVICE void gm_span_took_one(struct gm_heap *heap)
 {
-	uint32_t granule = gm_span_draw(heap, seed);
-	if (granule == GM_NO_GRANULE)
-		return granule;
 	uint64_t available = gm_add64(&heap->available, ~0ull);
 	if (available <= gm_load64(&heap->least))
 		gm_span_lower(heap, available - 1);
 	if (available <= heap->low && heap->low)
 		gm_span_ask_ahead(heap);
+}
+
+/* One free granule, or GM_NO_GRANULE; `seed` spreads lanes over the granules. */
+GM_DEVICE uint32_t gm_span_take_one(struct gm_heap *heap, uint32_t seed)
+{
+	uint32_t granule = gm_span_draw(heap, seed);
+	if (granule != GM_NO_GRANULE)
+		gm_span_took_one(heap);
 	return granule;
 }
 
