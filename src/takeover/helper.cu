@@ -10,6 +10,7 @@
  * kernels of any module: they have 24 registers, and no constant bank, for that is the calling
  * kernel's.
  */
+#define GM_HUNT_DEVICE GM_DEVICE
 #include "heap/device/policies.h"
 #include "takeover/helper.h"
 
