@@ -15,8 +15,9 @@ enum {
 };
 
 /*
- * The operations of the kernel gm_heap_run_<policy>(heap, job, operation): one kernel, because the
- * driver takes a time for each that it loads. `job` is a struct gm_job, of a shed a struct gm_shed.
+ * The operations of the kernel gm_heap_run_<policy>(heap, job, operation). It is one kernel,
+ * because the driver loads each, and the host looks each up. `job` is a struct gm_job, of a shed a
+ * struct gm_shed.
  */
 enum gm_job_op {
 	GM_JOB_SET_UP, /* by GM_INIT_THREADS lanes; the others by one, ... */

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The helper: malloc and free of one policy of the heap, number GM_HELPER_POLICY of policy.def, and
- * the kernel by which the host reads, writes and tests the code of a context: one, because the
- * driver takes more than 100 us to load each kernel of such a module. With GM_HELPER_RUNTIME it has
- * no malloc and free of its own, and is an image that calls the device runtime: there the driver's
- * malloc and free are others (takeover.h).
+ * the kernel by which the host reads, writes and tests the code of a context. It is one kernel with
+ * orders, so that a launch does several things and the host waits less often. With
+ * GM_HELPER_RUNTIME it has no malloc and free of its own, and is an image that calls the device
+ * runtime: there the driver's malloc and free are others (takeover.h).
  *
  * gm_helper_malloc, gm_helper_free and gm_helper_aligned are called in place of the driver's, from
  * kernels of any module: they have 24 registers, and no constant bank, for that is the calling

@@ -202,7 +202,7 @@ GM_DEVICE void gm_granule_init(struct gm_heap *heap, uint32_t thread, uint32_t t
 /* Take empty granules out of the shards, and return all empty ones. */
 GM_DEVICE void gm_granule_trim(struct gm_heap *heap)
 {
-	gm_granule_strip(heap, 1u << gm_lane(), ~0u);
+	gm_granule_strip(heap, 1u << gm_lane());
 	gm_granule_retire_all(heap);
 	for (uint32_t c = 0; c < GM_CLASSES; c++) {
 		struct gm_granule_class *class_ = &gm_granules_of(heap)->class_[c];

@@ -5,6 +5,7 @@
  *   aim -> reserve -> drain -> take     some shards with room, then one that may bring granules
  *     take:   served                  -> done
  *             the shard is full       -> mark -> draw -> own -> took -> clear -> publish -> aim
+ *     mark:   another shard has room  -> aim
  *     draw:   no granule in any set   -> unmark -> hint
  *     hint:   a shard has room        -> ask -> aim
  *             an empty granule, maybe -> hollow -> strip -> aim
@@ -18,8 +19,8 @@
  *
  * Each step is a function that returns the next one, and what a hunt knows lies in memory. The
  * compiler gives the functions of a call chain registers side by side, and one for each branch
- * around a call; and every kernel that calls malloc has to have those of the deepest chain. As a
- * usual loop with calls in calls it was 80, of which a multiprocessor holds 24 warps.
+ * around a call; and every kernel that calls malloc has to have those of the deepest chain. Calls
+ * in calls took 80 registers: a multiprocessor holds 24 such warps, and 40 with 48 registers.
  *
  * All lanes of the mask take the same steps. What the first lane alone found out, it tells the
  * others before the step ends.
@@ -89,8 +90,8 @@ enum gm_hunt_step {
 		GM_HUNT_DONE
 };
 
-/* helper.cu makes one function of all steps: the driver takes 20 us to load each, and the registers
- * are few in any case. */
+/* helper.cu makes one function of all steps: the driver takes 20 us to load each function, and the
+ * helper has 24 registers in any case. */
 #ifndef GM_HUNT_DEVICE
 #define GM_HUNT_DEVICE GM_DEVICE_SLOW
 #endif
@@ -177,11 +178,20 @@ GM_HUNT_STEP(take)
 
 /* --- another granule for a shard that is full --- */
 
+/* By the first lane: another shard with room, for some turns; or GM_ANY_SHARD. Not for a shard that
+ * has no granule yet: warps would meet at the few that have one. */
+GM_DEVICE uint32_t gm_hunt_other_room(const struct gm_granule_hunt *h)
+{
+	uint32_t room = GM_NO_SHARD;
+	if (h->t.seen != 0 && h->turn < GM_ROOM_PATIENCE)
+		room = gm_room_find(gm_hunt_class(h), gm_hunt_elsewhere(h));
+	return room == GM_NO_SHARD ? GM_ANY_SHARD : room;
+}
+
 /*
- * Mark the shard busy, unless it had a granule and another shard has room, or another lane is
- * bringing a granule: then try that shard, or wait. A shard with room may be full when the lane
- * comes, so it brings a granule nevertheless after some turns. If it did at once, a churn would
- * take granules without end, and leave empty ones behind.
+ * Mark the shard busy, to bring a granule. If another shard has room, try that first: else a churn
+ * takes granules without end, and leaves empty ones behind. It may be full when the lane comes, so
+ * that ends after some turns. If another lane is bringing a granule, wait for it.
  */
 GM_HUNT_STEP(mark)
 {
@@ -190,13 +200,9 @@ GM_HUNT_STEP(mark)
 	bool wait = seen == GM_SHARD_BUSY && h->turn < GM_SHARD_PATIENCE;
 	h->set = GM_SET_ROOMY;
 	if (gm_hunt_is_first(h)) {
-		if (seen != 0 && h->turn < GM_ROOM_PATIENCE)
-			room = gm_room_find(class_, gm_hunt_elsewhere(h));
-		if (room >= GM_SHARDS)
-			room = GM_ANY_SHARD;
 		if (gm_load32(&class_->dry) == GM_DRY(gm_load32(&h->heap->epoch)))
 			next = GM_HUNT_HINT;
-		else if (room != GM_ANY_SHARD)
+		else if ((room = gm_hunt_other_room(h)) != GM_ANY_SHARD)
 			next = GM_HUNT_AIM;
 		else if (!wait && !gm_granule_in_sets(h->heap, h->c))
 			next = GM_HUNT_HINT;

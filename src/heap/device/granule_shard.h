@@ -267,20 +267,15 @@ GM_DEVICE bool gm_granule_sweep(const struct gm_heap *heap, uint32_t mask,
 	return false;
 }
 
-/*
- * By all lanes of `mask`: take empty granules out of shards of any class, in at most `most` rounds
- * that find one. False: there were none.
- */
-GM_DEVICE_SLOW bool gm_granule_strip(struct gm_heap *heap, uint32_t mask, uint32_t most)
+/* By all lanes of `mask`: take all empty granules out of the shards of all classes. */
+GM_DEVICE_SLOW void gm_granule_strip(struct gm_heap *heap, uint32_t mask)
 {
 	struct gm_granule_sweep sweep = {0, 0, GM_NO_SHARD};
-	uint32_t any = 0;
-	while (any < most && gm_granule_sweep(heap, mask, &sweep))
-		any += gm_ballot(mask, sweep.s != GM_NO_SHARD &&
-					       gm_granule_strip_one(heap, sweep.c, sweep.s)) != 0;
-	if (any && gm_lane() == gm_leader(mask))
+	bool any = false;
+	while (gm_granule_sweep(heap, mask, &sweep))
+		any |= sweep.s != GM_NO_SHARD && gm_granule_strip_one(heap, sweep.c, sweep.s);
+	if (gm_ballot(mask, any) && gm_lane() == gm_leader(mask))
 		gm_add32(&heap->epoch, 1);
-	return any;
 }
 
 /* By one lane: an active granule that was empty, found without a search; or GM_NO_GRANULE. */

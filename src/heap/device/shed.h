@@ -22,7 +22,7 @@ GM_DEVICE void gm_shed_sweep(struct gm_heap *heap, uint32_t lane)
 	struct gm_granules *all = gm_granules_of(heap);
 	uint32_t words = (heap->capacity + 63) >> 6, reach = gm_span_reach(heap) << 6;
 	words = words < reach ? words : reach;
-	gm_granule_strip(heap, ~0u, ~0u);
+	gm_granule_strip(heap, ~0u);
 	for (uint32_t w = lane; w < words; w += GM_WARP) {
 		uint64_t empty = gm_load64(&all->empty.word[w]), rest, free = 0;
 		if (empty == 0)
