@@ -1,4 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
+UNIT_TESTS += tests/unit/test_heap_between
+tests_unit_test_heap_between_SOURCES = tests/unit/test_heap_between.c tests/unit/heap_help.h
+tests_unit_test_heap_between_LDADD = $(UNIT_LDADD)
 UNIT_TESTS += tests/unit/test_heap_simt tests/unit/test_heap_random
 tests_unit_test_heap_simt_SOURCES = tests/unit/test_heap_simt.c
 tests_unit_test_heap_simt_LDADD = $(UNIT_LDADD)

@@ -283,12 +283,28 @@ GM_HUNT_STEP(publish)
 	return GM_HUNT_LEAVE;
 }
 
+/* Granule `granule` is back in shard `s`. Lanes that came meanwhile saw no room there; those of
+ * other classes did not see that it is empty, and may have found theirs dry. */
+GM_DEVICE void gm_granule_came_back(struct gm_heap *heap, uint32_t c, uint32_t granule, uint32_t s)
+{
+	struct gm_granules *all = gm_granules_of(heap);
+	uint32_t used = GM_USED(gm_load64(&gm_slab_of(heap, granule)->state));
+	if (used <= gm_granule_roomy(all->class_[c].slots))
+		gm_room_put(&all->class_[c], s);
+	if (used == 0) {
+		gm_bits_put(&all->hollow, granule);
+		gm_granule_announce(heap);
+	}
+}
+
 /* The shard keeps its old granule. */
 GM_HUNT_STEP(unmark)
 {
 	uint32_t seen = h->t.seen, *shard = gm_shard_of(gm_hunt_class(h), h->t.s);
 	bool refilled = gm_hunt_is_first(h) && seen != GM_SHARD_BUSY &&
 			gm_cas32(shard, GM_SHARD_BUSY, seen) != GM_SHARD_BUSY;
+	if (gm_hunt_is_first(h) && !refilled && seen != 0 && seen != GM_SHARD_BUSY)
+		gm_granule_came_back(h->heap, h->c, seen - 1, h->t.s);
 	h->lost = GM_NO_GRANULE;
 	return gm_hunt_tell(h, refilled) ? GM_HUNT_LEAVE : GM_HUNT_HINT;
 }
