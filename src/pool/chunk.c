@@ -212,15 +212,21 @@ void gm_chunk_publish(struct gm_pool *pool, struct gm_chunk *chunk)
 		pool->chunks->before = chunk;
 	pool->chunks = chunk;
 	table_enter(pool, chunk, chunk);
-	gm_extent_add(&pool->extents, chunk->base, chunk->size);
+	if (!chunk->heat.stamp)
+		gm_extent_add(&pool->extents, chunk->base, chunk->size);
 	gm_pool_count_chunk(pool, chunk->size);
 	chunk->idle_since = gm_pool_now(pool);
 	idle_enter(pool, chunk);
+	if (chunk->heat.stamp)
+		gm_hot_add(pool, chunk->base, chunk->size, &chunk->heat);
+	chunk->heat.stamp = 0;
 }
 
 static struct gm_extent *chunk_detach(struct gm_pool *pool, struct gm_chunk *chunk,
 				      struct gm_extent *extent)
 {
+	chunk->heat = pool->extents.hot.heat;
+	chunk->heat.stamp = extent->piece.stamp;
 	extent = gm_extent_remove(&pool->extents, extent, chunk->base, chunk->size);
 	table_enter(pool, chunk, NULL);
 	idle_leave(pool, chunk);
@@ -231,6 +237,7 @@ static struct gm_extent *chunk_detach(struct gm_pool *pool, struct gm_chunk *chu
 	return extent;
 }
 
+/* May the chunk leave the pool? */
 static bool chunk_is_movable(const struct gm_pool *pool, const struct gm_chunk *chunk)
 {
 	return !chunk->pins && !chunk->busy && !gm_hot_has_chunk(pool, chunk);
@@ -290,6 +297,29 @@ struct gm_chunk *gm_chunks_detach_picked(struct gm_pool *pool)
 	return list;
 }
 
+static void extent_mark_remappable(const struct gm_pool *pool, const struct gm_extent *extent)
+{
+	CUdeviceptr at = GM_GET(extent->piece.base), end = at + GM_GET(extent->piece.held);
+	struct gm_chunk *chunk = gm_chunk_at(pool, at);
+	at = chunk->base < at ? chunk->base + chunk->size : at;
+	for (; at < end; at += chunk->size) {
+		chunk = gm_chunk_at(pool, at);
+		chunk->remappable = at + chunk->size <= end && !chunk->pins && !chunk->busy;
+	}
+}
+
+/* Mark the chunks that may move: each lies in one idle extent, or in a hot one (alias.h). */
+static void chunks_mark_remappable(const struct gm_pool *pool)
+{
+	const bool hot = gm_alias_is_allowed(pool);
+	for (struct gm_chunk *chunk = pool->idle_first; chunk; chunk = chunk->idle_after)
+		chunk->remappable = false;
+	const struct gm_extent *at = gm_extent_list_idle(&pool->extents, GM_POOL_GRANULE);
+	for (; at; at = (const struct gm_extent *)at->piece.next)
+		if (!at->piece.stamp || hot)
+			extent_mark_remappable(pool, at);
+}
+
 /* The largest chunk of at most `most` bytes that may be picked, outside the idle extent that ends
  * at `below`. */
 static struct gm_chunk *chunks_largest(const struct gm_pool *pool, uint64_t most, CUdeviceptr below)
@@ -298,7 +328,7 @@ static struct gm_chunk *chunks_largest(const struct gm_pool *pool, uint64_t most
 	const struct gm_extent *tail = below ? gm_table_ends_at(&pool->table, below) : NULL;
 	CUdeviceptr from = tail ? GM_GET(tail->piece.base) : 0;
 	for (struct gm_chunk *chunk = pool->idle_first; chunk; chunk = chunk->idle_after) {
-		if (chunk->picked || !chunk_is_movable(pool, chunk) || chunk->size > most ||
+		if (chunk->picked || !chunk->remappable || chunk->size > most ||
 		    (chunk->base >= from && chunk->base < below))
 			continue;
 		if (!best || chunk->size > best->size)
@@ -312,6 +342,7 @@ static struct gm_chunk *chunks_largest(const struct gm_pool *pool, uint64_t most
 bool gm_chunks_any(const struct gm_pool *pool, uint64_t most, CUdeviceptr below)
 {
 	gm_lock_assert_held(GM_LOCK_RANK_POOL);
+	chunks_mark_remappable(pool);
 	return chunks_largest(pool, most, below) != NULL;
 }
 
@@ -320,6 +351,7 @@ uint64_t gm_chunks_pick(struct gm_pool *pool, uint64_t bytes, unsigned most, CUd
 	uint64_t picked = 0, limit = bytes;
 	gm_lock_assert_held(GM_LOCK_RANK_POOL);
 	gm_slabs_flush(&pool->slabs);
+	chunks_mark_remappable(pool);
 	for (; most && limit; most--) {
 		struct gm_chunk *chunk = chunks_largest(pool, limit, below);
 		if (!chunk)

@@ -17,6 +17,7 @@
 
 #include "driver/driver.h"
 #include "log/record.h"
+#include "pool/hot.h"
 #include "pool/pool.h"
 #include "pool/range.h"
 
@@ -34,6 +35,7 @@ struct gm_chunk {
 	CUmemGenericAllocationHandle handle; /* 0: none */
 	unsigned pins;			     /* pins of live blocks on it */
 	unsigned busy;			     /* threads that change its access or export it */
+	bool remappable;		     /* scratch of gm_chunks_pick */
 	bool picked;			     /* gm_chunks_pick chose it for detaching */
 	bool exportable;		     /* the driver can export a descriptor of it */
 	bool away;			 /* its contents are in `store` (away.c), and it is busy */
@@ -44,6 +46,7 @@ struct gm_chunk {
 	uint64_t idle_since;		 /* time of the last use, if `used` is 0 */
 	struct gm_run *run;		 /* its addresses in the range, or NULL */
 	struct gm_run *to;		 /* target of a move in progress, or NULL */
+	struct gm_heat heat;		 /* while it is detached; stamp 0: it was idle, not hot */
 	struct gm_chunk *before, *after; /* in the pool's list; after: also in a caller's list */
 	struct gm_chunk *idle_before, *idle_after; /* among wholly idle chunks, oldest first */
 };

@@ -322,7 +322,7 @@ static void idle_join(struct gm_extents *extents, struct gm_extent *extent, bool
 	treap_insert(extents, extent);
 }
 
-void gm_extent_add(struct gm_extents *extents, CUdeviceptr base, uint64_t length)
+static struct gm_extent *extent_add(struct gm_extents *extents, CUdeviceptr base, uint64_t length)
 {
 	struct gm_extent *before = gm_table_ends_at(extents->table, base);
 	struct gm_extent *after = gm_table_begins_at(extents->table, base + length);
@@ -330,7 +330,20 @@ void gm_extent_add(struct gm_extents *extents, CUdeviceptr base, uint64_t length
 	struct gm_extent *extent = extent_make(extents, base, length);
 	extent_link(before, extent);
 	extent_link(extent, after);
-	idle_join(extents, extent, false);
+	return extent;
+}
+
+void gm_extent_add(struct gm_extents *extents, CUdeviceptr base, uint64_t length)
+{
+	idle_join(extents, extent_add(extents, base, length), false);
+}
+
+struct gm_extent *gm_extent_add_used(struct gm_extents *extents, CUdeviceptr base, uint64_t length,
+				     enum gm_state state)
+{
+	struct gm_extent *extent = extent_add(extents, base, length);
+	gm_extent_use(extents, extent, state, NULL);
+	return extent;
 }
 
 void gm_extent_give(struct gm_extents *extents, struct gm_extent *extent)

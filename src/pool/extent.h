@@ -59,6 +59,10 @@ void gm_extents_absolve(struct gm_extents *extents);
 /* Make newly mapped addresses idle. Uses one promised extent. */
 void gm_extent_add(struct gm_extents *extents, CUdeviceptr base, uint64_t length);
 
+/* Put newly mapped addresses into use in this state. Uses one promised extent. */
+struct gm_extent *gm_extent_add_used(struct gm_extents *extents, CUdeviceptr base, uint64_t length,
+				     enum gm_state state);
+
 /* The shortest idle extent that holds `length` bytes at a multiple of `align` (a power of two up to
  * 2 MiB), cut to size; NULL: none. It is no longer in the treap; the caller calls gm_extent_use.
  * Uses up to two reserved extents. */

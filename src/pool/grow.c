@@ -91,10 +91,13 @@ uint64_t gm_pool_shortfall(const struct gm_pool *pool, uint64_t length, uint64_t
 #define LONGEST (512 * GM_MIB)
 #define SHORTEST (32 * GM_MIB)
 
-/* Few long handles cost least. But a handle can only be returned whole, and one live block keeps
- * all of it. So handles become shorter as the memory fills. */
+/* Few long handles cost least. But a handle can only be returned or moved whole, and one live block
+ * keeps all of it. So handles become shorter as the memory fills. They are short if freed memory is
+ * used again at once, for then little of it is ever returned: it has to move instead. */
 static uint64_t handle_longest(const struct gm_pool *pool, uint64_t bytes)
 {
+	if (pool->config.order)
+		return SHORTEST;
 	uint64_t most = gm_pool_most(pool), taken = pool->mapped + pool->lent + pool->pending;
 	if (taken + bytes <= most / WHOLE)
 		return bytes;
@@ -182,10 +185,13 @@ static CUresult growth_make(struct gm_pool *pool, struct gm_chunk *chunks,
 	return CUDA_SUCCESS;
 }
 
-/* Map a chunk at its new addresses; on failure at the old ones, else release it. */
+/* Map a chunk at its new addresses; on failure at the old ones, else release it. A hot one stays
+ * mapped at both (alias.h). */
 static CUresult chunk_move(struct gm_pool *pool, struct gm_chunk *chunk,
 			   const struct gm_access *access)
 {
+	if (chunk->heat.stamp)
+		return gm_chunk_map(pool, chunk, chunk->to->base, access);
 	CUresult result = gm_chunk_unmap(pool, chunk);
 	if (result != CUDA_SUCCESS)
 		return result;
@@ -250,7 +256,9 @@ static void growth_finish(struct gm_pool *pool, struct gm_chunk *chunk, uint64_t
 	if (arrived)
 		chunk->run = chunk->to;
 	chunk->to = NULL;
-	if (rest)
+	if (rest && arrived && chunk->heat.stamp)
+		gm_alias_add(pool, rest, &chunk->heat);
+	else if (rest)
 		gm_range_put(&pool->range, rest);
 	if (!chunk->handle) {
 		if (!is_new)

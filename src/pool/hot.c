@@ -253,11 +253,21 @@ void gm_hot_put_back(struct gm_pool *pool, struct gm_piece *piece, const struct 
 	piece_put_hot(pool, piece, heat, gm_pool_now(pool));
 }
 
+void gm_hot_add(struct gm_pool *pool, CUdeviceptr base, uint64_t length, const struct gm_heat *heat)
+{
+	struct gm_extent *extent = gm_extent_add_used(&pool->extents, base, length, GM_SHELVED);
+	gm_chunk_use(pool, base, length);
+	piece_put_hot(pool, &extent->piece, heat, gm_pool_now(pool));
+}
+
+bool gm_hot_goes_on(const struct gm_pool *pool, const struct gm_hot *hot)
+{
+	return GM_GET(hot->bytes) && run_goes_on(pool, hot->heat.run);
+}
+
 bool gm_hot_join(struct gm_pool *pool)
 {
-	const struct gm_hot *hot = &pool->extents.hot;
-	return GM_GET(hot->bytes) && run_goes_on(pool, hot->heat.run) &&
-	       gm_extents_join_hot(&pool->extents);
+	return gm_hot_goes_on(pool, &pool->extents.hot) && gm_extents_join_hot(&pool->extents);
 }
 
 uint64_t gm_hot_return(struct gm_pool *pool)
@@ -288,7 +298,8 @@ uint64_t gm_hot_return(struct gm_pool *pool)
 void gm_hot_cool(struct gm_pool *pool, bool wait)
 {
 	gm_lock_assert_held(GM_LOCK_RANK_POOL);
-	if (!pool->config.order || (!gm_hot_bytes(pool) && !GM_GET(pool->stranded)))
+	if (!pool->config.order ||
+	    (!gm_hot_bytes(pool) && !GM_GET(pool->stranded) && !pool->aliases))
 		return;
 	gm_pool_unlock(pool);
 	pool->config.order->cool(wait);
@@ -297,6 +308,7 @@ void gm_hot_cool(struct gm_pool *pool, bool wait)
 	if (GM_GET(pool->extents.hot.bytes))
 		extents_cool(pool);
 	gm_hot_return(pool);
+	gm_aliases_end(pool);
 }
 
 bool gm_hot_has_chunk(const struct gm_pool *pool, const struct gm_chunk *chunk)

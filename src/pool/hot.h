@@ -16,6 +16,9 @@
  * uses a stock after the end of its run strands it. So an allocation takes idle memory, or hot
  * memory in its order, and waits for no other.
  *
+ * A wholly hot chunk may move to other addresses (alias.h). It is returned to the driver, lent or
+ * exported only when it is idle.
+ *
  * Hot and stranded bytes count as retired. A hot extent joins hot neighbours, and gets the newest
  * stamp; if a request fits nowhere, it joins idle ones as well.
  *
@@ -84,6 +87,9 @@ void gm_hot_count(struct gm_hot *hot, uint64_t by);
 bool gm_hot_mark(struct gm_pool *pool, struct gm_hot *hot, struct gm_piece *piece,
 		 const struct gm_heat *heat);
 
+/* Has the stock hot memory, whose run goes on? */
+bool gm_hot_goes_on(const struct gm_pool *pool, const struct gm_hot *hot);
+
 /* A piece with a stamp was taken out of the stock for an allocation. False: its run has ended, and
  * it is stranded. A piece that a fence covers by now loses its stamp. */
 bool gm_hot_take(struct gm_pool *pool, struct gm_hot *hot, struct gm_piece *piece);
@@ -105,6 +111,11 @@ void gm_hot_move(struct gm_pool *pool, struct gm_hot *hot, struct gm_piece *piec
 
 /* Put a claimed block that is counted as freed into the extents, hot. */
 void gm_hot_put_back(struct gm_pool *pool, struct gm_piece *piece, const struct gm_heat *heat);
+
+/* Make newly mapped memory of this heat hot; or idle, if a fence covers it by now; or stranded, if
+ * its run has ended. Uses one promised extent. */
+void gm_hot_add(struct gm_pool *pool, CUdeviceptr base, uint64_t length,
+		const struct gm_heat *heat);
 
 /* Join hot extents that may be handed out with idle neighbours. True: a longer extent came of
  * it. */

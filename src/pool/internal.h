@@ -10,6 +10,7 @@
 #include "base/lock.h"
 #include "base/size.h"
 #include "base/thread.h"
+#include "pool/alias.h"
 #include "pool/block.h"
 #include "pool/chunk.h"
 #include "pool/extent.h"
@@ -77,6 +78,8 @@ struct gm_pool {
 	struct gm_chunk *chunks;
 	struct gm_chunk *idle_first, *idle_last; /* wholly idle chunks, longest idle first */
 	uint64_t n_chunks, chunk_serial;
+	struct gm_run *aliases; /* of chunks that moved while they were hot */
+	unsigned n_aliases;
 	struct gm_loan *loans;
 	unsigned loans_moving; /* loans being taken back: in no list, yet counted as lent */
 	uint64_t short_at;     /* time of the last shortage, for spare loans; 0: never */

@@ -119,6 +119,7 @@ void gm_pool_destroy(struct gm_pool *pool)
 	CUstreamCaptureMode mode = gm_driver_quiet_begin(pool->driver);
 	gm_epoch_close(pool);
 	gm_stand_in_close(pool);
+	gm_aliases_close(pool);
 	chunks_end(pool, pool->chunks);
 	for (struct gm_loan *loan = pool->loans, *next; loan; loan = next) {
 		next = loan->next;

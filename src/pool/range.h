@@ -13,11 +13,16 @@
 
 #include "driver/driver.h"
 
+struct gm_epoch;
+
 /* Either free, in the list of its range, or taken, and owned by the caller. */
 struct gm_run {
 	CUdeviceptr base;
 	uint64_t size;
 	struct gm_run *next;
+	/* Of an alias (alias.h): it ends once a fence of the epoch covers the stamp. */
+	struct gm_epoch *epoch;
+	uint64_t stamp;
 };
 
 struct gm_range {

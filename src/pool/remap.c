@@ -38,6 +38,7 @@ CUresult gm_pool_remap(struct gm_pool *pool, struct gm_want want, bool shed)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	uint64_t bytes = gm_pool_shortfall(pool, want.length, want.align, &at);
 	gm_shelves_empty(pool);
+	gm_hot_join(pool);
 	uint64_t moved = gm_chunks_pick(pool, bytes, MOST, at);
 	if (!moved && !shed)
 		return CUDA_ERROR_OUT_OF_MEMORY;

@@ -229,6 +229,8 @@ static const char *lists_check(const struct gm_pool *pool, const struct sums *su
 	const char *why = gm_shelves_check(pool, &n_shelved, &n_retired);
 	if (!why)
 		why = gm_hot_check(pool, &n_retired);
+	if (!why)
+		why = gm_aliases_check(pool);
 	if (!why && n_shelved != sums->n_shelved)
 		why = "shelved blocks are on a shelf";
 	if (!why && n_retired != sums->n_retired)

@@ -402,3 +402,15 @@ Try 'gpumemstat replay --help'" replay --min-utilisation=0.5 --policy=pytorch t.
 	jq -e '.traces | map(.policies | length == 10) | all' out
 	jq -e '.traces | map(.policies[0] | .failed == 0 and .mapped_peak >= .requested_peak) | all' out
 }
+
+# Traces of tests/bench/framework_programs.py on an H200, without PyTorch's cache: 16 steps of `train`, 60 of `serve`.
+@test "replay of a GPT's training and serving: ordered maps at most 1.15 times the live peak, and less than expandable segments" {
+	local traces=("$BATS_TEST_DIRNAME"/traces/{train,serve}.csv.gz)
+	for lag in 0s 1ms 100ms 1s; do
+		"$TOOL" replay --json --policy=pool-ordered,expandable --lag=$lag "${traces[@]}" >out
+		jq -e '.traces | length == 2 and all(.requested_peak > 3e9 and .policies[0].failed == 0)' out
+		jq -c '.traces[] | [.requested_peak, .policies[].mapped_peak]' out
+		jq -e '.traces | all(.policies[0].mapped_peak <= 1.15 * .requested_peak)' out
+		jq -e '.traces | all(.policies[0].mapped_peak < .policies[1].mapped_peak)' out
+	done
+}

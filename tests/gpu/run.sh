@@ -14,7 +14,8 @@ set -u
 # SERVED N: as pool, and exactly N allocations. heap: in every log kernels made a device heap grow.
 # copied: as pool, and the logs count exactly the copied bytes that the program prints (to_device_bytes=,
 # to_host_bytes=). slept:X: as X, and the processes together slept and woke twenty times. early: as pool, and freed
-# memory was used again at once (GPUMEM_FREE=ordered); early:N: after N percent of the frees at least. any: the case
+# memory was used again at once (GPUMEM_FREE=ordered); early:N: after N percent of the frees at least. moved: as
+# early, and chunks of such memory moved to other addresses at once. any: the case
 # may allocate by other calls, too.
 # JAX allocates its arrays by cuMemCreate or cuMemAllocAsync, so none is the pool's. The pool serves its 64.2
 # MiB in 9 blocks at the start. N+created or N+async: the log also counts JAX's own calls.
@@ -219,7 +220,7 @@ late_defer          120  1  pool  GPUMEM_FREE=defer ./late
 --
 late_ordered        120  1  early GPUMEM_FREE=ordered ./late
 --
-ordered             120  1  early GPUMEM_FREE=ordered ./ordered
+ordered             120  1  moved GPUMEM_FREE=ordered ./ordered
 --
 END
 }
@@ -252,7 +253,7 @@ note() { # note ok|no|skip NAME TEXT
 # Prints, for the logs of a case: their number; the least and the sum of allocations by the pool; the sum by
 # the driver; the sums of sleeps, of wakes, and of frees whose memory could be used again at once, also in percent; the least
 # growth of device heaps in bytes; the program's own calls of cuMemCreate and cuMemAllocAsync (calls of both,
-# bytes of both); the bytes copied to devices and back.
+# bytes of both); the chunks that moved while hot; the bytes copied to devices and back.
 served() { # served LOG...
 	"$here/gpumemstat" summary --json "$@" | python3 -c '
 import json, sys
@@ -266,7 +267,7 @@ freed = [sum(device["counters"]["ordered_" + way] for log in found for device in
 slept = (sum(log["counters"][name] for log in found) for name in ("sleeps", "wakes"))
 copied = (sum(log["counters"]["copy_%s_bytes" % way] for log in found) for way in ("h2d", "d2h"))
 print(len(logs), min(pool), sum(pool), sum(driver), *slept, freed[0], freed[0] * 100 // max(sum(freed), 1), min(heap), sum(created), sum(queued), sum(created_bytes), sum(queued_bytes),
-      *copied)'
+      sum(device["counters"]["ordered_moves"] for log in found for device in log["devices"]), *copied)'
 }
 
 # The bytes copied to the device and back, by the program's output.
@@ -282,9 +283,12 @@ said_copied() { # said_copied FILE
 
 # gpumemstat must read a case's logs without an error, and the driver must have served no allocation.
 read_logs() { # read_logs NAME LOGS SERVED
-	local name=$1 found least pool driver sleeps wakes early share heap created async created_bytes async_bytes copied by=${3#slept:} own served
-	local slept= wanted=1
-	case $by in early:*) wanted=${by#early:} by=early ;; esac
+	local name=$1 found least pool driver sleeps wakes early share heap created async created_bytes async_bytes moves copied by=${3#slept:} own served
+	local slept= wanted=1 wanted_moves=0
+	case $by in
+	early:*) wanted=${by#early:} by=early ;;
+	moved) wanted_moves=1 by=early ;;
+	esac
 	own=${by#*+} served=${by%+*}
 	local -a logs=("$results/logs/$name"/*)
 	[ -e "${logs[0]}" ] || logs=()
@@ -298,9 +302,9 @@ read_logs() { # read_logs NAME LOGS SERVED
 		return
 	fi
 	rm -f "$results/$name.summary.err"
-	read -r found least pool driver sleeps wakes early share heap created async created_bytes async_bytes copied <<<"$(served "${logs[@]}")"
+	read -r found least pool driver sleeps wakes early share heap created async created_bytes async_bytes moves copied <<<"$(served "${logs[@]}")"
 	case $3 in slept:*) slept=", slept $sleeps times" ;; esac
-	[ "$by" != early ] || slept+=", $share% of the frees early"
+	[ "$by" != early ] || slept+=", $share% of the frees early, $moves chunks moved"
 	if [ -z "$driver" ]; then
 		note no "$name" "gpumemstat summary --json gave no counters"
 	elif [[ $3 = slept:* ]] && { [ "$sleeps" -lt 20 ] || [ "$wakes" -lt 20 ]; }; then
@@ -311,6 +315,8 @@ read_logs() { # read_logs NAME LOGS SERVED
 		note no "$name" "$pool allocations served by the pool, $driver by the driver; logs: $found, with at least $least of the pool's in each"
 	elif [ "$by" = early ] && { [ "$early" = 0 ] || [ "$share" -lt "$wanted" ]; }; then
 		note no "$name" "$early frees, $share% of all, with memory usable again at once; wanted: $wanted%"
+	elif [ "$by" = early ] && [ "$moves" -lt "$wanted_moves" ]; then
+		note no "$name" "no chunk of freed memory moved before its work had ended"
 	elif [ "$by" = copied ] && [ "$copied" != "$(said_copied "$results/$name.preloaded.txt")" ]; then
 		note no "$name" "copies to devices and back, bytes: $copied in the logs, $(said_copied "$results/$name.preloaded.txt") said"
 	elif [[ $served =~ ^[0-9]+$ ]] && [ "$pool" != "$served" ]; then

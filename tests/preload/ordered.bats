@@ -42,6 +42,14 @@ counted() {
 	early split 1 0
 }
 
+@test "ordered: memory of freed blocks moves to make room for a longer block, and late writes to the old addresses still arrive" {
+	same ordered moved
+	preloaded "$PROGRAMS/ordered" moved show >"$BATS_TEST_TMPDIR/shown"
+	grep -qx "  waited: 0" "$BATS_TEST_TMPDIR/shown"
+	counted moved ordered_early 3 ordered_refused 0 allocate_driver 0
+	jq -e '.logs[0].devices[0].counters | .ordered_moves >= 3 and .mapped_peak == 6 * 8388608' "$BATS_TEST_TMPDIR/json"
+}
+
 @test "ordered: another stream waits for the work that was ordered before, by each kind of call (R2)" {
 	for case in other other_copy other_kernel other_graph other_word other_batch; do
 		early $case 1 0

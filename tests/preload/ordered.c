@@ -177,6 +177,28 @@ static void split(void)
 	holds(whole, 8 * MIB, 7);
 }
 
+/* Three blocks, no two side by side, make room for one: their memory moves. The late writes to them
+ * fault if it has left the old addresses. */
+static void moved(void)
+{
+	enum { BLOCKS = 6 };
+	CUstream s = hold(0);
+	CUdeviceptr at[BLOCKS];
+	for (unsigned i = 0; i < BLOCKS; i++) {
+		at[i] = take(8 * MIB);
+		late(at[i], 8 * MIB, s);
+	}
+	pthread_t thread = begin();
+	for (unsigned i = 0; i < BLOCKS; i += 2)
+		MUST(cuMemFree(at[i]));
+	CUdeviceptr whole = take(BLOCKS / 2 * 8 * MIB);
+	MUST(cuMemsetD8Async(whole, 7, BLOCKS / 2 * 8 * MIB, s));
+	end(thread);
+	holds(whole, BLOCKS / 2 * 8 * MIB, 7);
+	for (unsigned i = 1; i < BLOCKS; i += 2)
+		holds(at[i], 8 * MIB, LATE);
+}
+
 /* Another stream is the next user (R2), by each kind of call. */
 static void fill(CUdeviceptr at, CUstream stream)
 {
@@ -546,6 +568,7 @@ int main(int argc, char **argv)
 {
 	static const struct program_case cases[] = {{"reuse", reuse},
 						    {"split", split},
+						    {"moved", moved},
 						    {"other", other},
 						    {"other_later", other_later},
 						    {"other_copy", other_copy},

@@ -3,13 +3,17 @@
  * The pool for each value of GPUMEM_FREE, with the knobs of the environment, trimmed as by the
  * preload's thread. The GPU runs gm_policy_lag behind the program: a fence passes gm_policy_lag
  * after its record. Waits and naps of an allocation advance the time: they delay the program, not
- * the GPU. pool          synchronous frees: the wait for the GPU precedes the pool's free
+ * the GPU.
+ *
+ *   pool          synchronous frees: the wait for the GPU precedes the pool's free
  *   pool-defer    freed memory is retired until a fence has passed
  *   pool-ordered  all work is in one stream: freed memory is reused at once
  */
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/msg.h"
+#include "pool/hot.h"
 #include "pool/knobs.h"
 #include "pool/patience.h"
 #include "tools/replay/policy.h"
@@ -97,30 +101,58 @@ static const struct gm_fence_ops fences = {.ask = fence_ask,
 
 /* --- the order of one stream --- */
 
-/* Traces have no streams: all work is taken to be in one, and to end at once. */
+/*
+ * Traces have no streams: all work is taken to be in one. The program submits work between any two
+ * events of the trace. So each event ends the segment of memory that became hot before it
+ * (context/order.h), and the fence of the segment passes gm_policy_lag later. As in the process the
+ * newest fence alone is polled. Without a lag no work is unfinished.
+ */
+enum { RUN = 1 };
+
+static struct {
+	struct gm_pool *hot; /* its memory became hot in this segment; NULL: none did */
+	struct gm_pool *pool;
+	uint64_t number, passes; /* of the newest fence, which covers memory of `pool` */
+} segment;
+
+static void segment_end(void)
+{
+	if (!segment.hot)
+		return;
+	segment.number = gm_hot_memory()->number(segment.hot);
+	segment.passes = the_time + waited + gm_policy_lag;
+	segment.pool = segment.hot;
+	segment.hot = NULL;
+}
+
 static enum gm_order_free order_free(uint64_t context, uint64_t *run)
 {
 	(void)context;
-	*run = 0;
+	*run = gm_policy_lag ? RUN : 0;
 	return GM_ORDER_EARLY;
 }
 
 static void order_heat(void *pool)
 {
-	(void)pool;
+	segment.hot = pool;
 }
 
 static bool order_take(uint64_t run)
 {
-	return run == 0;
+	(void)run;
+	return true;
 }
 
 static void order_cool(bool wait)
 {
-	(void)wait;
+	segment_end();
+	if (wait && segment.passes > the_time + waited)
+		waited = segment.passes - the_time;
+	if (segment.pool && segment.passes <= the_time + waited)
+		gm_hot_memory()->passed(segment.pool, CONTEXT, segment.number);
 }
 
-static const _Atomic uint64_t order_run;
+static const _Atomic uint64_t order_run = RUN;
 static const struct gm_order_ops order = {.free = order_free,
 					  .heat = order_heat,
 					  .take = order_take,
@@ -148,6 +180,7 @@ static void *state_open(const struct gm_driver *driver, uint64_t memory, uint64_
 	if (config.trim_after == UINT64_MAX)
 		config.idle = NULL;
 	the_time = waited = 0;
+	memset(&segment, 0, sizeof segment);
 	state->due = UINT64_MAX;
 	gm_msg_set_level(GM_MSG_SILENT); /* the figures show refusals */
 	if (gm_pool_create(&config, &state->pool) != CUDA_SUCCESS) {
@@ -178,6 +211,7 @@ static void *ordered_open(const struct gm_driver *driver, uint64_t memory, uint6
 static void state_pass_time(struct state *state, uint64_t now)
 {
 	the_time = now;
+	segment_end();
 	if (state->trims) {
 		state->trims = false;
 		state->due = gm_pool_trim_next(state->pool);

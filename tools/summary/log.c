@@ -264,6 +264,9 @@ static void reuse_line(struct gm_emit *emit, const struct gm_figures *f, unsigne
 		gm_emit_line(emit, "",
 			     "%s pieces of them found no use before another stream had work",
 			     gm_tool_count(C(ordered_refused), count, sizeof count));
+	if (C(ordered_moves))
+		gm_emit_line(emit, "", "%s chunks of them were mapped at other addresses at once",
+			     gm_tool_count(C(ordered_moves), count, sizeof count));
 }
 
 /* Idle memory that other processes returned for this one, and this one for others. */

@@ -1,0 +1,262 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Chunks with hot memory move to other addresses, and stay mapped at the old ones for a while. */
+#include "hot_fake.h"
+
+#include "log/counters.h"
+
+enum { N = 6 };
+#define BLOCK (64 * GM_MIB) /* two handles */
+
+static bool is_mapped(CUdeviceptr address)
+{
+	for (unsigned i = 0; i < fake.n_maps; i++)
+		if (address - fake.maps[i].at < fake.maps[i].size)
+			return true;
+	return false;
+}
+
+/* Every other block is hot. */
+static void stripes(struct gm_block blocks[N])
+{
+	start(UINT64_MAX);
+	for (unsigned i = 0; i < N; i++)
+		blocks[i] = take(BLOCK);
+	for (unsigned i = 0; i < N; i += 2)
+		give(blocks[i]);
+}
+
+static void moves(void)
+{
+	struct gm_block b[N];
+	stripes(b);
+	unsigned created = fake.calls[FAKE_CREATE];
+	uint64_t moved = gm_counter_get(0, GM_C_remap_calls);
+	struct gm_block large = take(3 * BLOCK);
+	TAP_OK(large.base && fake_valid(f.pool), "three hot blocks make room for their sum");
+	TAP_IS(fake.calls[FAKE_CREATE], created, "a move of hot chunks needs no new memory");
+	TAP_IS(gm_counter_get(0, GM_C_remap_calls) - moved, 6, "six hot chunks moved");
+	TAP_IS(o.waits + f.waits + f.fences + f.recorded, 0, "the allocation waited for nothing");
+	TAP_OK(o.takes > 0, "the order was asked whether the memory may be handed out");
+	TAP_OK(is_mapped(b[0].base) && is_mapped(b[2].base) && is_mapped(b[4].base + BLOCK - 1),
+	       "the chunks are still mapped at their old addresses");
+	TAP_IS(f.pool->n_aliases, 6, "each old place is an alias");
+	TAP_OK(sums(0, 0), "aliases count as no memory");
+	struct gm_block again = take(BLOCK);
+	TAP_OK(again.base != b[0].base && again.base != b[2].base && again.base != b[4].base,
+	       "an alias's addresses are not used for a block");
+	gm_pool_give_back(f.pool, 0, false);
+	TAP_OK(is_mapped(b[0].base), "an alias stays until its fence has passed");
+	work_has_ended = true;
+	gm_pool_give_back(f.pool, 0, false);
+	TAP_OK(!is_mapped(b[0].base) && !is_mapped(b[2].base) && !is_mapped(b[4].base),
+	       "then its addresses are unmapped");
+	TAP_OK(f.pool->n_aliases == 0 && fake_valid(f.pool), "no alias is left");
+	TAP_IS(take(BLOCK).base, b[0].base, "the addresses serve new memory");
+	fake_end(f.pool, "moves");
+}
+
+/* With an alias when the pool ends. */
+static void destroyed(void)
+{
+	struct gm_block b[N];
+	stripes(b);
+	take(3 * BLOCK);
+	TAP_IS(f.pool->n_aliases, 6, "six aliases at the end of the pool");
+	fake_end(f.pool, "a pool with aliases");
+}
+
+/* The block moves again while it is hot: each old place is an alias of its own. */
+static void moves_twice(void)
+{
+	struct gm_block b[N];
+	stripes(b);
+	uint64_t mapped = fake_stats(f.pool).mapped;
+	struct gm_block large = take(3 * BLOCK);
+	give(large);
+	struct gm_block part[3];
+	for (unsigned i = 0; i < 3; i++)
+		part[i] = take(BLOCK);
+	give(part[0]);
+	give(part[2]);
+	TAP_OK(take(2 * BLOCK).base && fake_valid(f.pool), "hot chunks move a second time");
+	TAP_IS(fake_stats(f.pool).mapped, mapped, "no new memory was mapped");
+	TAP_OK(f.pool->n_aliases > 6, "old places of both moves are aliases");
+	gm_pool_give_back(f.pool, 0, true);
+	TAP_IS(f.pool->n_aliases, 0, "a wait ends them all");
+	fake_end(f.pool, "two moves");
+}
+
+/* --- something happens while the chunks are moved --- */
+
+static void (*in_move)(void);
+
+static void visit(enum fake_call call)
+{
+	void (*act)(void) = in_move;
+	if (call != FAKE_MAP || !act)
+		return;
+	in_move = NULL;
+	act();
+}
+
+static void fence_passes(void)
+{
+	segment_end();
+	gm_hot_memory()->passed(f.pool, CONTEXT, o.covered);
+}
+
+static void next_run(void)
+{
+	run_end();
+	o.run = 2;
+}
+
+static void run_ends(void)
+{
+	struct gm_block b[N];
+	stripes(b);
+	fake.visit = visit;
+	in_move = run_end;
+	struct gm_block large = take(3 * BLOCK);
+	TAP_OK(large.base && fake_valid(f.pool), "the run ends during a move");
+	TAP_IS(o.waits + f.waits + f.fences, 0, "the allocation waits for nothing");
+	TAP_IS(fake_stats(f.pool).retired, 3 * BLOCK, "the moved memory is retired");
+	TAP_IS(f.pool->n_aliases, 6, "and still mapped at its old addresses");
+	work_has_ended = true;
+	gm_pool_give_back(f.pool, UINT64_MAX, false);
+	TAP_OK(sums(3 * BLOCK, 0) && f.pool->n_aliases == 0, "it is idle when a fence has passed");
+	fake_end(f.pool, "an ended run");
+}
+
+static void another_run_begins(void)
+{
+	struct gm_block b[N];
+	stripes(b);
+	fake.visit = visit;
+	in_move = next_run;
+	TAP_OK(take(3 * BLOCK).base && fake_valid(f.pool), "another run begins during a move");
+	TAP_IS(fake_stats(f.pool).retired, 3 * BLOCK, "it does not get the memory of the first");
+	give(b[1]);
+	TAP_IS(take(BLOCK).base, b[1].base, "hot memory of its own is used again");
+	TAP_OK(fake_valid(f.pool), "the pool is valid");
+	fake_end(f.pool, "another run");
+}
+
+static void fence_passes_meanwhile(void)
+{
+	struct gm_block b[N];
+	stripes(b);
+	fake.visit = visit;
+	in_move = fence_passes;
+	unsigned created = fake.calls[FAKE_CREATE];
+	TAP_OK(take(3 * BLOCK).base && fake_valid(f.pool), "the fence passes during a move");
+	TAP_IS(fake.calls[FAKE_CREATE], created, "the moved memory is handed out");
+	gm_pool_give_back(f.pool, UINT64_MAX, false);
+	TAP_IS(f.pool->n_aliases, 0, "its aliases end with the next look");
+	fake_end(f.pool, "a fence");
+}
+
+/* --- the driver fails --- */
+
+static void map_fails(void)
+{
+	for (unsigned nth = 1; nth <= 6; nth++) {
+		struct gm_block b[N];
+		stripes(b);
+		uint64_t mapped = fake_stats(f.pool).mapped;
+		fake.fail[FAKE_MAP] = nth;
+		struct gm_block large = take(3 * BLOCK);
+		TAP_OK(large.base && fake_valid(f.pool), "map %u of a move fails", nth);
+		uint64_t grown = fake_stats(f.pool).mapped - mapped;
+		TAP_OK(grown <= 3 * BLOCK, "no more than the block is mapped instead");
+		work_has_ended = true;
+		gm_pool_give_back(f.pool, 0, false);
+		TAP_OK(f.pool->n_aliases == 0 && fake_stats(f.pool).mapped == 6 * BLOCK,
+		       "what is in use stays mapped, and nothing else");
+		fake_end(f.pool, "a failed map");
+	}
+}
+
+/* Addresses that the driver does not unmap are not used again. */
+static void unmap_fails(void)
+{
+	struct gm_block b[N];
+	stripes(b);
+	take(3 * BLOCK);
+	work_has_ended = true;
+	fake.fail[FAKE_UNMAP] = 1;
+	gm_pool_give_back(f.pool, UINT64_MAX, false);
+	TAP_OK(fake_valid(f.pool), "an alias that the driver does not unmap");
+	TAP_IS(f.pool->n_aliases, 0, "is no alias any more");
+	unsigned found = 0;
+	CUdeviceptr stuck = 0;
+	for (unsigned i = 0; i < N; i++) {
+		CUdeviceptr at = b[i / 2 * 2].base + i % 2 * (BLOCK / 2);
+		found += is_mapped(at);
+		stuck = is_mapped(at) ? at : stuck;
+	}
+	TAP_IS(found, 1, "one old place is still mapped");
+	bool apart = true;
+	for (unsigned i = 0; i < 4; i++) {
+		struct gm_block block = take(BLOCK / 2);
+		apart = apart && block.base && block.base != stuck;
+	}
+	TAP_OK(apart && fake_valid(f.pool), "further blocks have other addresses");
+	gm_pool_destroy(f.pool);
+}
+
+/* Long blocks of all sizes, while runs and fences come and go, and maps fail now and then. */
+static void random_calls(void)
+{
+	struct gm_block block[32] = {0};
+	uint64_t seed = 88172645463325252u, live = 0, moves = 0;
+	start(UINT64_MAX);
+	for (unsigned i = 0; i < 20000; i++) {
+		seed ^= seed << 13, seed ^= seed >> 7, seed ^= seed << 17;
+		struct gm_block *b = &block[seed % 32];
+		unsigned what = (unsigned)(seed >> 8) % 256, before = f.pool->n_aliases;
+		if (what == 0)
+			run_end();
+		else if (what < 32 && !o.run)
+			o.run = 100 + i;
+		else if (what < 36)
+			work_has_ended = !work_has_ended;
+		else if (what < 40)
+			gm_pool_give_back(f.pool, 64 * GM_MIB, what == 36);
+		else if (what < 44)
+			fake.fail[FAKE_MAP] = 1 + (unsigned)(seed >> 20) % 8;
+		else if (what < 48)
+			segment_end();
+		else if (b->base) {
+			live -= b->held;
+			give(*b);
+			b->base = 0;
+		} else {
+			gm_pool_alloc(f.pool, 1 + (seed >> 16) % (48 * GM_MIB), CONTEXT, b);
+			live += b->base ? b->held : 0;
+		}
+		moves += f.pool->n_aliases > before;
+		if (i % 100 == 0 && !fake_valid(f.pool))
+			break;
+	}
+	TAP_OK(fake_valid(f.pool), "the pool is valid after 20,000 random calls");
+	TAP_OK(moves > 20, "hot chunks moved %llu times", (unsigned long long)moves);
+	TAP_IS(fake_stats(f.pool).handed_out, live, "live blocks are counted");
+	gm_pool_give_back(f.pool, 0, true);
+	TAP_IS(f.pool->n_aliases, 0, "no alias is left after a wait");
+	fake_end(f.pool, "random calls");
+}
+
+int main(void)
+{
+	moves();
+	destroyed();
+	moves_twice();
+	run_ends();
+	another_run_begins();
+	fence_passes_meanwhile();
+	map_fails();
+	unmap_fails();
+	random_calls();
+	return tap_done();
+}
