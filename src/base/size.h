@@ -17,6 +17,12 @@ static inline uint64_t gm_round_up(uint64_t n, uint64_t step)
 	return (n + step - 1) & ~(step - 1);
 }
 
+/* `ppm` parts per million of `total`, rounded down. pre: at most 1000000 of them. */
+static inline uint64_t gm_share_of(uint64_t total, uint32_t ppm)
+{
+	return total / 1000000 * ppm + total % 1000000 * ppm / 1000000;
+}
+
 /*
  * Read a size: digits, an optional fraction, an optional unit (B, K, KB, KiB, M ... T; all powers
  * of 1024; any case). True and *bytes on success; false, *bytes untouched, on anything else,

@@ -103,6 +103,8 @@ struct gm_pool {
 	unsigned giving;	   /* threads that are moving or returning chunks now */
 	pthread_cond_t given_back; /* signalled when `giving` becomes 0 */
 	unsigned check_turn;	   /* calls of gm_pool_debug_check */
+	/* ns for which allocations may wait, as of the time patience_at (patience.h) */
+	uint64_t patience, patience_at;
 };
 
 static inline void gm_pool_lock(const struct gm_pool *pool)

@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "pool/knobs.h"
 
+#include "base/size.h"
+
+#define RETIRE_MOST 20 /* a percentage of the live bytes is at most 1/20 of the device */
+
 uint64_t gm_pool_knob_bytes(struct gm_knob_share share, uint64_t total)
 {
-	uint32_t ppm = share.ppm;
-	return ppm ? (uint64_t)((unsigned __int128)total * ppm / 1000000) : share.bytes;
+	return share.ppm ? gm_share_of(total, share.ppm) : share.bytes;
 }
 
 void gm_pool_config_knobs(struct gm_pool_config *config, const struct gm_knobs *knobs,
@@ -17,5 +20,6 @@ void gm_pool_config_knobs(struct gm_pool_config *config, const struct gm_knobs *
 	config->limit = limited ? least - least % GM_POOL_GRANULE : UINT64_MAX;
 	config->trim_after = knobs->trim_after.trim.after;
 	config->keep = gm_pool_knob_bytes(knobs->trim_after.trim.keep, total);
-	config->retire = gm_pool_knob_bytes(knobs->retire.share, total);
+	config->retire_ppm = knobs->retire.share.ppm;
+	config->retire = config->retire_ppm ? total / RETIRE_MOST : knobs->retire.share.bytes;
 }

@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "pool/internal.h"
 #include "pool/pin.h"
+#include "pool/patience.h"
 #include "pool/stats.h"
 #include "pool/valid.h"
 
@@ -85,6 +86,7 @@ CUresult gm_pool_create(const struct gm_pool_config *config, struct gm_pool **ou
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	pool->config = *config;
 	pool->trim_after = config->trim_after;
+	pool->patience = GM_PATIENCE_TIME / GM_PATIENCE_SHARE;
 	pool->driver = config->driver;
 	gm_lock_init(&pool->lock, GM_LOCK_RANK_POOL);
 	pthread_cond_init(&pool->given_back, NULL);

@@ -57,6 +57,9 @@ struct gm_pool_config {
 	const struct gm_order_ops *order;
 	uint64_t retire; /* retired bytes beyond which frees poll for passed fences, without a
 			    wait */
+	/* The bound at which allocations look and wait a little before the pool grows (patience.h),
+	 * in ppm of the live bytes, and never more than `retire`. 0: `retire` itself. */
+	uint32_t retire_ppm;
 	_Atomic uint64_t *outside; /* bytes of the process on the device that are not the pool's and
 				    * count against `limit`; the caller's variable; NULL: none */
 	/* Bring *outside up to date, before the pool grows. Called with no lock held. NULL: it is.

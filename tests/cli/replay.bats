@@ -99,9 +99,9 @@ PEAK=$((26 * MIB + 1000))
 @test "replay, policies pool-defer and pool-ordered: the pool with other values of GPUMEM_FREE" {
 	rmm "${MIXED[@]}" >t.csv
 	[ "$(figures pool-ordered .mapped_peak t.csv)" = "$(figures pool .mapped_peak t.csv)" ]
-	# 200 MiB alone exceed the bound of retired memory: the allocation waits for a millisecond.
+	# 200 MiB alone exceed the bound of retired memory: the allocation waits for 200 us.
 	rmm allocate:1:200*MIB free:1:200*MIB allocate:2:200*MIB >u.csv
-	for lag in 0s 500us; do
+	for lag in 0s 150us; do
 		[ "$(figures pool-defer '[.mapped_peak, .failed]' --lag=$lag u.csv)" = "[$((200 * MIB)),0]" ]
 	done
 	[ "$(figures pool-defer .mapped_peak --lag=10s u.csv)" = $((400 * MIB)) ]
@@ -401,6 +401,17 @@ Try 'gpumemstat replay --help'" replay --min-utilisation=0.5 --policy=pytorch t.
 	jq -e '.traces | map(.requested_peak <= 68719476736 and .frees == .allocations and .requested == 0) | all' out
 	jq -e '.traces | map(.policies | length == 10) | all' out
 	jq -e '.traces | map(.policies[0] | .failed == 0 and .mapped_peak >= .requested_peak) | all' out
+}
+
+@test "replay of a GPT's training and serving: under defer allocations wait for freed memory, for 2% of the time at most" {
+	local trace
+	for trace in "$BATS_TEST_DIRNAME"/traces/{train,serve}.csv.gz; do
+		GPUMEM_RETIRE=0.1% "$TOOL" replay --json --policy=pool-defer,pytorch --lag=10ms "$trace" >little
+		GPUMEM_RETIRE=32G "$TOOL" replay --json --policy=pool-defer --lag=10ms "$trace" >all
+		jq -e '.traces[0].policies | .[0].waited_ns > 1e6 and .[0].waited_ns <= 0.02 * 16e9 and .[1].waited_ns == 0' little
+		jq -e '.traces[0].policies[0].waited_ns == 0' all
+		jq -es '.[0].traces[0].policies[0].mapped_peak < .[1].traces[0].policies[0].mapped_peak' little all
+	done
 }
 
 # Traces of tests/bench/framework_programs.py on an H200, without PyTorch's cache: 16 steps of `train`, 60 of `serve`.

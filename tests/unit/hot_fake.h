@@ -87,6 +87,7 @@ static struct gm_pool *start(uint64_t trim_after)
 					.defer = true,
 					.order = &order,
 					.retire = MEMORY / 20,
+					.retire_ppm = 125000,
 					.clock = clock_fake,
 					.idle = idle,
 					.trim_after = trim_after};

@@ -132,6 +132,7 @@ static inline struct gm_pool *open_with(uint64_t memory, uint64_t retire,
 					.fences = fences,
 					.defer = true,
 					.retire = retire,
+					.retire_ppm = 125000,
 					.trim_after = UINT64_MAX};
 	fake_open(memory);
 	memset(&f, 0, sizeof f);

@@ -248,6 +248,7 @@ static bool open_pool(bool defer)
 					.fences = &fences_ops,
 					.defer = defer,
 					.retire = 32 * GM_MIB,
+					.retire_ppm = 125000,
 					.trim_after = GM_GIB,
 					.clock = clock_fake};
 	setenv("SIM_MEMORY", "256M", 1);

@@ -466,6 +466,7 @@ static void trims(void)
 					.fences = &polled,
 					.defer = true,
 					.retire = GM_GIB,
+					.retire_ppm = 125000,
 					.trim_after = 1000,
 					.clock = fake_clock,
 					.idle = notice};

@@ -7,7 +7,7 @@
 static struct gm_pool *open_beside(void)
 {
 	struct gm_pool *pool = open_pool(64 * GM_GIB, GM_GIB);
-	fake_alloc(pool, GM_PATIENCE_PART * GM_GIB);
+	fake_alloc(pool, 8 * GM_GIB);
 	return pool;
 }
 

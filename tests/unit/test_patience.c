@@ -4,10 +4,13 @@
 
 #include "pool/patience.h"
 
+#include "log/counters.h"
+
 #include "limbo_fake.h"
 
 #define LIVE (4 * GM_GIB)
 #define BLOCK (64 * GM_MIB)
+#define NAPS (GM_PATIENCE_CALL / GM_PATIENCE_NAP)
 
 static const CUresult busy = CUDA_ERROR_NOT_READY;
 static bool quiet;
@@ -15,6 +18,19 @@ static bool quiet;
 static bool is_quiet(void)
 {
 	return quiet;
+}
+
+static uint64_t now;
+
+static uint64_t clock_fake(void)
+{
+	return now;
+}
+
+/* A nap takes no time of the clock. */
+static void nap_fake(void *arg, uint64_t ns)
+{
+	(void)arg, (void)ns;
 }
 
 /* The fence operations of a process whose captures are all known. */
@@ -35,10 +51,14 @@ static struct gm_pool *open_busy(unsigned questions)
 	asked = polled;
 	asked.passed = passed_in_turn;
 	asked.is_quiet = is_quiet;
+	asked.nap = nap_fake;
 	quiet = true;
 	steps = questions;
 	asked_n = 0;
-	return open_with(64 * GM_GIB, 16 * GM_GIB, &asked);
+	now = GM_PATIENCE_TIME;
+	struct gm_pool *pool = open_with(64 * GM_GIB, 16 * GM_GIB, &asked);
+	pool->config.clock = clock_fake;
+	return pool;
 }
 
 /* Allocate and free different sizes, beside LIVE. */
@@ -48,6 +68,7 @@ static uint64_t churn(struct gm_pool *pool, unsigned n)
 	fake_alloc(pool, LIVE);
 	for (unsigned i = 0; i < n; i++) {
 		CUdeviceptr at = fake_alloc(pool, BLOCK + i % 7 * GM_MIB).base;
+		now += GM_PATIENCE_CALL * GM_PATIENCE_SHARE;
 		gm_pool_free(pool, at, NULL, NULL);
 		most = retired() > most ? retired() : most;
 	}
@@ -72,13 +93,16 @@ static void bound(void)
 	close_busy(pool, "the bound");
 	pool = open_with(64 * GM_GIB, 16 * GM_MIB, &polled);
 	TAP_IS(gm_patience_bound(pool), 16 * GM_MIB, "the bound is never more than config.retire");
+	pool->config.retire_ppm = 0;
+	pool->config.retire = GM_GIB;
+	TAP_IS(gm_patience_bound(pool), GM_GIB, "a size is the bound itself");
 	end("the knob");
 }
 
-/* The GPU lags behind: a fence passes at each fifth poll. */
+/* The GPU lags behind: a fence passes at each third poll. */
 static void catches_up(void)
 {
-	struct gm_pool *pool = open_busy(5);
+	struct gm_pool *pool = open_busy(3);
 	uint64_t most = churn(pool, 400), mapped = fake_stats(pool).mapped;
 	TAP_OK(most > LIVE / 8, "an eighth of the live memory is retired: %llu MiB",
 	       (unsigned long long)(most / GM_MIB));
@@ -88,37 +112,50 @@ static void catches_up(void)
 	close_busy(pool, "a GPU that runs behind");
 }
 
+static uint64_t waited_ns(void)
+{
+	return gm_counter_get(0, GM_C_reclaim_wait_ns);
+}
+
 /* A kernel that waits for this thread: no fence passes. */
 static void stands_still(void)
 {
 	struct gm_pool *pool = open_busy(UINT_MAX);
 	uint64_t most = churn(pool, 40);
 	TAP_OK(most >= 40 * BLOCK, "without passing fences the pool grows after a while");
+	now += GM_PATIENCE_TIME;
 	unsigned before = f.queries;
-	uint64_t mapped = fake_stats(pool).mapped;
+	uint64_t mapped = fake_stats(pool).mapped, calls = gm_counter_get(0, GM_C_reclaim_waits),
+		 ns = waited_ns();
 	fake_alloc(pool, 16 * BLOCK);
-	TAP_OK(fake_stats(pool).mapped > mapped && f.queries - before >= GM_PATIENCE_NAPS &&
-		       f.queries - before <= 3 * GM_PATIENCE_NAPS,
+	TAP_OK(fake_stats(pool).mapped > mapped && f.queries - before >= NAPS &&
+		       f.queries - before <= 3 * NAPS,
 	       "after %u questions", f.queries - before);
+	TAP_IS(waited_ns() - ns, GM_PATIENCE_CALL, "an allocation waits for 200 us");
+	TAP_IS(gm_counter_get(0, GM_C_reclaim_waits) - calls, 1, "the wait is counted");
 	TAP_OK(f.waits + f.fences == 0 && fake_valid(pool), "no poll is a wait");
 	close_busy(pool, "a GPU that stands still");
 }
 
-/* However many fences pass, a wait ends. */
-static void ends(void)
+/* All allocations of a second wait for a fiftieth of it at most, however many there are. */
+static void is_a_share_of_the_time(void)
 {
-	struct gm_pool *pool = open_busy(1);
-	CUdeviceptr at[8];
-	fake_alloc(pool, 2 * GM_MIB);
-	for (unsigned i = 0; i < 8; i++)
-		at[i] = fake_alloc(pool, BLOCK).base;
-	steps = UINT_MAX;
-	for (unsigned i = 0; i < 8; i++)
-		gm_pool_free(pool, at[i], NULL, NULL);
-	steps = GM_PATIENCE_NAPS / 2;
-	fake_alloc(pool, 16 * BLOCK); /* more than the retired memory */
-	TAP_OK(asked_n <= 2 * GM_PATIENCE_MOST && fake_valid(pool), "a wait for too little ends");
-	close_busy(pool, "an end");
+	struct gm_pool *pool = open_busy(UINT_MAX);
+	fake_alloc(pool, LIVE);
+	for (unsigned i = 0; i < 10; i++)
+		gm_pool_free(pool, fake_alloc(pool, BLOCK).base, NULL, NULL);
+	now += 10 * GM_PATIENCE_TIME;
+	uint64_t ns = waited_ns();
+	for (unsigned i = 0; i < 200; i++)
+		gm_pool_free(pool, fake_alloc(pool, BLOCK + i * GM_MIB).base, NULL, NULL);
+	TAP_IS(waited_ns() - ns, 20000000, "200 allocations at once wait for 20 ms");
+	now += GM_PATIENCE_TIME / 2;
+	ns = waited_ns();
+	for (unsigned i = 0; i < 100; i++)
+		gm_pool_free(pool, fake_alloc(pool, BLOCK + (200 + i) * GM_MIB).base, NULL, NULL);
+	TAP_IS(waited_ns() - ns, 10000000, "after half a second others wait for 10 ms");
+	TAP_OK(fake_valid(pool), "the pool is valid");
+	close_busy(pool, "a share");
 }
 
 static void captures(void)
@@ -157,7 +194,7 @@ int main(void)
 	bound();
 	catches_up();
 	stands_still();
-	ends();
+	is_a_share_of_the_time();
 	captures();
 	comes_back();
 	return tap_done();

@@ -238,7 +238,8 @@ static void crowd(const char *name, bool defer)
 					.limit = MEMORY,
 					.fences = defer ? &deferring : &waiting,
 					.defer = defer,
-					.retire = MEMORY / 32};
+					.retire = MEMORY / 32,
+					.retire_ppm = 125000};
 	pthread_t threads[THREADS], disturber;
 	struct gm_block first;
 	fake_open(MEMORY);
@@ -301,7 +302,8 @@ static void contexts(void)
 					.limit = MEMORY,
 					.fences = &outlasting,
 					.defer = true,
-					.retire = MEMORY / 32};
+					.retire = MEMORY / 32,
+					.retire_ppm = 125000};
 	pthread_t thread;
 	fake_open(MEMORY);
 	TAP_IS(gm_pool_create(&config, &pool), CUDA_SUCCESS, "contexts: a pool");

@@ -40,6 +40,9 @@ extern const struct gm_policy *const gm_policies[GM_POLICY_COUNT]; /* the pool f
 
 extern uint64_t gm_policy_lag; /* delay of the GPU behind the program, ns; 0: it is idle */
 
+/* ns for which calls of the present policy have waited for the GPU; the caller sets it to 0. */
+extern uint64_t gm_policy_waited;
+
 /* "pool,pytorch" as a set: bit i for gm_policies[i]. False: no name, or an unknown one. */
 bool gm_policy_parse(const char *text, unsigned *set);
 

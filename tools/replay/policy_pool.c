@@ -28,9 +28,9 @@ struct state {
 };
 
 uint64_t gm_policy_lag;
+uint64_t gm_policy_waited; /* so the program is delayed against the trace */
 
 static uint64_t the_time;
-static uint64_t waited; /* delay of the program against the trace, ns */
 
 static uint64_t trace_clock(void)
 {
@@ -54,7 +54,7 @@ static bool fence_is_idle(void *arg, uint64_t context)
 static CUresult fence_wait(void *arg, uint64_t context, bool native, enum gm_fenced *fenced)
 {
 	(void)arg, (void)context, (void)native;
-	waited += gm_policy_lag;
+	gm_policy_waited += gm_policy_lag;
 	*fenced = GM_FENCED_PASSED;
 	return CUDA_SUCCESS;
 }
@@ -62,20 +62,23 @@ static CUresult fence_wait(void *arg, uint64_t context, bool native, enum gm_fen
 static CUresult fence_record(void *arg, uint64_t context, CUevent *fence)
 {
 	(void)arg, (void)context;
-	*fence = gm_policy_lag ? (CUevent)(uintptr_t)(the_time + waited + gm_policy_lag + 1) : NULL;
+	*fence = gm_policy_lag
+			 ? (CUevent)(uintptr_t)(the_time + gm_policy_waited + gm_policy_lag + 1)
+			 : NULL;
 	return CUDA_SUCCESS;
 }
 
 static CUresult fence_passed(void *arg, uint64_t context, CUevent fence)
 {
 	(void)arg, (void)context;
-	return (uintptr_t)fence <= the_time + waited + 1 ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
+	return (uintptr_t)fence <= the_time + gm_policy_waited + 1 ? CUDA_SUCCESS
+								   : CUDA_ERROR_NOT_READY;
 }
 
 static CUresult fence_wait_for(void *arg, uint64_t context, CUevent fence)
 {
 	if (fence_passed(arg, context, fence) != CUDA_SUCCESS)
-		waited += (uintptr_t)fence - the_time - waited - 1;
+		gm_policy_waited += (uintptr_t)fence - the_time - gm_policy_waited - 1;
 	return CUDA_SUCCESS;
 }
 
@@ -87,7 +90,7 @@ static void fence_drop(void *arg, uint64_t context, CUevent fence)
 static void fence_nap(void *arg, uint64_t ns)
 {
 	(void)arg;
-	waited += ns;
+	gm_policy_waited += ns;
 }
 
 static const struct gm_fence_ops fences = {.ask = fence_ask,
@@ -120,7 +123,7 @@ static void segment_end(void)
 	if (!segment.hot)
 		return;
 	segment.number = gm_hot_memory()->number(segment.hot);
-	segment.passes = the_time + waited + gm_policy_lag;
+	segment.passes = the_time + gm_policy_waited + gm_policy_lag;
 	segment.pool = segment.hot;
 	segment.hot = NULL;
 }
@@ -146,9 +149,9 @@ static bool order_take(uint64_t run)
 static void order_cool(bool wait)
 {
 	segment_end();
-	if (wait && segment.passes > the_time + waited)
-		waited = segment.passes - the_time;
-	if (segment.pool && segment.passes <= the_time + waited)
+	if (wait && segment.passes > the_time + gm_policy_waited)
+		gm_policy_waited = segment.passes - the_time;
+	if (segment.pool && segment.passes <= the_time + gm_policy_waited)
 		gm_hot_memory()->passed(segment.pool, CONTEXT, segment.number);
 }
 
@@ -179,7 +182,7 @@ static void *state_open(const struct gm_driver *driver, uint64_t memory, uint64_
 	config.limit = limit;
 	if (config.trim_after == UINT64_MAX)
 		config.idle = NULL;
-	the_time = waited = 0;
+	the_time = 0;
 	memset(&segment, 0, sizeof segment);
 	state->due = UINT64_MAX;
 	gm_msg_set_level(GM_MSG_SILENT); /* the figures show refusals */

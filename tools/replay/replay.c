@@ -21,7 +21,7 @@ struct result {
 	const struct gm_policy *policy;
 	struct gm_meter meter;
 	uint64_t requested, requested_peak; /* of served requests */
-	uint64_t operations, failed, ns;
+	uint64_t operations, failed, ns, waited_ns;
 };
 
 /* The modelled device. */
@@ -84,6 +84,7 @@ static struct result trace_run(const struct gm_policy *policy, const struct gm_t
 	struct gm_driver driver;
 	struct gm_policy_place *places = gm_policy_make((trace->blocks.n + 1) * sizeof *places);
 	bool small = !policy->limited && device->limit < device->memory;
+	gm_policy_waited = 0;
 	gm_meter_open(&driver, small ? device->limit : device->memory);
 	void *state = policy->open(&driver, device->memory, device->limit);
 	uint64_t start = gm_clock_ns();
@@ -92,6 +93,7 @@ static struct result trace_run(const struct gm_policy *policy, const struct gm_t
 	uint64_t took = gm_clock_ns() - start;
 	gm_meter_read(&r.meter);
 	r.ns = took > r.meter.ns ? took - r.meter.ns : 0;
+	r.waited_ns = gm_policy_waited;
 	trace_free_rest(&r, state, trace, places);
 	policy->close(state);
 	gm_meter_close();
@@ -164,6 +166,7 @@ static void result_show(struct gm_emit *emit, const struct result *r)
 #undef GM_METER_CALL
 			GM_COUNT(r->failed),
 		GM_COUNT(r->operations),
+		GM_NS(r->waited_ns),
 		GM_NS(r->operations ? r->ns / r->operations : 0),
 	};
 	gm_emit_row(emit, NULL, values);
@@ -183,6 +186,7 @@ static void table_show(struct gm_emit *emit, const struct result *results, unsig
 #undef GM_METER_CALL
 			{"failed", "failed", 0},
 		{"operations", "", GM_COLUMN_JSON_ONLY},
+		{"waited_ns", "", GM_COLUMN_JSON_ONLY},
 		{"ns_per_operation", "time", 0},
 	};
 	gm_emit_table(emit, "policies", false, columns, sizeof columns / sizeof *columns);

@@ -293,6 +293,10 @@ static void pool_lines(struct gm_emit *emit, const struct gm_figures *f, unsigne
 		     gm_tool_count(C(fences), count, sizeof count),
 		     gm_time_format(C(fence_ns), time, sizeof time),
 		     gm_tool_count(C(retry_calls), other, sizeof other));
+	if (C(reclaim_waits))
+		gm_emit_line(emit, "", "%s allocations for freed memory, %s",
+			     gm_tool_count(C(reclaim_waits), count, sizeof count),
+			     gm_time_format(C(reclaim_wait_ns), time, sizeof time));
 	others_line(emit, f, d);
 	reuse_line(emit, f, d);
 }
