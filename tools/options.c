@@ -524,8 +524,8 @@ int gm_options_next(struct gm_options *options, const struct gm_command *command
 		    char **argv)
 {
 	const uint64_t own = GM_OPTION_SET | GM_OPTION_OUTPUT | GM_OPTION_TRACE | GM_OPTION_EXEC |
-			     GM_OPTION_TORCH | GM_OPTION_MAX | GM_OPTION_LEAKS | GM_OPTION_PARTIAL |
-			     GM_OPTION_ONCE;
+			     GM_OPTION_TORCH | GM_OPTION_FAST | GM_OPTION_MAX | GM_OPTION_LEAKS |
+			     GM_OPTION_PARTIAL | GM_OPTION_ONCE;
 	char letters[2 * GM_OPTION_COUNT + 3];
 	struct option names[GM_OPTION_COUNT + 1];
 	tables_make(command, letters, names);

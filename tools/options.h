@@ -30,7 +30,8 @@ __extension__ enum gm_option_bit {
 			    GM_OPTION_PAGER,
 	/* The options that only commands have whose first operand is COMMAND. */
 	GM_OPTIONS_COMMAND = GM_OPTION_EXEC | GM_OPTION_TIMEOUT,
-	GM_OPTIONS_LAUNCH = GM_OPTIONS_ALWAYS | GM_OPTION_SET | GM_OPTION_EXEC | GM_OPTION_TORCH
+	GM_OPTIONS_LAUNCH = GM_OPTIONS_ALWAYS | GM_OPTION_SET | GM_OPTION_EXEC | GM_OPTION_TORCH |
+			    GM_OPTION_FAST
 };
 
 struct gm_options {

@@ -4,11 +4,15 @@
 #include <stdlib.h>
 
 #include "log/count.h"
+#include "pool/epoch.h"
+#include "pool/grow.h"
 #include "pool/internal.h"
 
-bool gm_alias_is_allowed(const struct gm_pool *pool)
+bool gm_alias_is_allowed(const struct gm_pool *pool, uint64_t context)
 {
-	return pool->n_aliases < GM_ALIASES && gm_hot_goes_on(pool, &pool->extents.hot);
+	const struct gm_hot *hot = &pool->extents.hot;
+	return context && pool->n_aliases < GM_ALIASES && gm_hot_goes_on(pool, hot) &&
+	       hot->heat.epoch->context == context;
 }
 
 void gm_alias_add(struct gm_pool *pool, struct gm_run *run, const struct gm_heat *heat)
@@ -16,10 +20,24 @@ void gm_alias_add(struct gm_pool *pool, struct gm_run *run, const struct gm_heat
 	gm_lock_assert_held(GM_LOCK_RANK_POOL);
 	run->epoch = heat->epoch;
 	run->stamp = heat->stamp;
+	/* A fence of the pool covers it, too: the order drops its own when a later one comes. */
+	gm_epoch_seal(heat->epoch, heat->stamp);
 	run->next = pool->aliases;
 	pool->aliases = run;
 	pool->n_aliases++;
 	gm_counter_add(pool->config.ordinal, GM_C_ordered_moves, 1);
+}
+
+void gm_aliases_ask(struct gm_pool *pool, bool wait)
+{
+	for (struct gm_epoch *epoch = pool->epochs; epoch; epoch = epoch->next) {
+		if (epoch->sealed <= epoch->passed)
+			continue;
+		if (wait)
+			gm_epoch_wait(pool, epoch);
+		else
+			gm_epoch_poll(pool, epoch);
+	}
 }
 
 /* Take the aliases that a fence covers off the list. */
@@ -45,6 +63,7 @@ void gm_aliases_end(struct gm_pool *pool)
 	struct gm_run *taken = aliases_take(pool);
 	if (!taken)
 		return;
+	pool->giving++;
 	gm_pool_unlock(pool);
 	CUstreamCaptureMode mode = gm_driver_quiet_begin(pool->driver);
 	/* Addresses that the driver does not unmap are never used again. */
@@ -64,6 +83,7 @@ void gm_aliases_end(struct gm_pool *pool)
 		next = run->next;
 		gm_range_put(&pool->range, run);
 	}
+	gm_pool_giving_end(pool);
 }
 
 void gm_aliases_close(struct gm_pool *pool)

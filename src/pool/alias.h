@@ -9,7 +9,7 @@
  * CUDA allows this for kernels and copies that are ordered ("Virtual Aliasing Support" in its
  * programming guide). A fence that covers the stamp of the chunk covers all work that uses A. Then
  * A is unmapped, and its addresses are free again. A chunk is not returned to the driver while it
- * is hot, so its aliases have ended before.
+ * is hot, and before that its aliases end (gm_pool_give).
  *
  * The pool's lock guards everything here; the caller holds it.
  */
@@ -17,6 +17,7 @@
 #define GM_POOL_ALIAS_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 #define GM_ALIASES 1024 /* from so many on hot chunks stay where they are */
 
@@ -24,11 +25,15 @@ struct gm_heat;
 struct gm_pool;
 struct gm_run;
 
-/* May hot chunks move? Their memory can be handed out, and there are not too many aliases. */
-bool gm_alias_is_allowed(const struct gm_pool *pool);
+/* May hot chunks move for a block of this context (0: of none)? Their memory can be handed out to
+ * it, and there are not too many aliases. */
+bool gm_alias_is_allowed(const struct gm_pool *pool, uint64_t context);
 
 /* The chunk that was at these addresses has moved while it was hot. Takes the run. */
 void gm_alias_add(struct gm_pool *pool, struct gm_run *run, const struct gm_heat *heat);
+
+/* Ask for fences that cover aliases, or `wait` for them. No lock is held. */
+void gm_aliases_ask(struct gm_pool *pool, bool wait);
 
 /* Unmap the aliases that a fence covers. Drops the lock meanwhile. */
 void gm_aliases_end(struct gm_pool *pool);

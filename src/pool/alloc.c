@@ -72,7 +72,7 @@ static CUresult piece_find(struct gm_pool *pool, struct search *s, struct gm_pie
 			*piece = gm_pool_take(pool, s->size);
 		}
 		if (GM_UNLIKELY(!*piece))
-			result = gm_pool_climb(pool, s->size, piece);
+			result = gm_pool_climb(pool, s->size, s->context, piece);
 		if (!*piece)
 			return result;
 		gm_chunk_use(pool, GM_GET((*piece)->base), GM_GET((*piece)->held));

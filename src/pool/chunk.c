@@ -309,9 +309,9 @@ static void extent_mark_remappable(const struct gm_pool *pool, const struct gm_e
 }
 
 /* Mark the chunks that may move: each lies in one idle extent, or in a hot one (alias.h). */
-static void chunks_mark_remappable(const struct gm_pool *pool)
+static void chunks_mark_remappable(const struct gm_pool *pool, uint64_t context)
 {
-	const bool hot = gm_alias_is_allowed(pool);
+	const bool hot = gm_alias_is_allowed(pool, context);
 	for (struct gm_chunk *chunk = pool->idle_first; chunk; chunk = chunk->idle_after)
 		chunk->remappable = false;
 	const struct gm_extent *at = gm_extent_list_idle(&pool->extents, GM_POOL_GRANULE);
@@ -339,19 +339,20 @@ static struct gm_chunk *chunks_largest(const struct gm_pool *pool, uint64_t most
 	return best;
 }
 
-bool gm_chunks_any(const struct gm_pool *pool, uint64_t most, CUdeviceptr below)
+bool gm_chunks_any(const struct gm_pool *pool, uint64_t most, CUdeviceptr below, uint64_t context)
 {
 	gm_lock_assert_held(GM_LOCK_RANK_POOL);
-	chunks_mark_remappable(pool);
+	chunks_mark_remappable(pool, context);
 	return chunks_largest(pool, most, below) != NULL;
 }
 
-uint64_t gm_chunks_pick(struct gm_pool *pool, uint64_t bytes, unsigned most, CUdeviceptr below)
+uint64_t gm_chunks_pick(struct gm_pool *pool, uint64_t bytes, unsigned most, CUdeviceptr below,
+			uint64_t context)
 {
 	uint64_t picked = 0, limit = bytes;
 	gm_lock_assert_held(GM_LOCK_RANK_POOL);
 	gm_slabs_flush(&pool->slabs);
-	chunks_mark_remappable(pool);
+	chunks_mark_remappable(pool, context);
 	for (; most && limit; most--) {
 		struct gm_chunk *chunk = chunks_largest(pool, limit, below);
 		if (!chunk)

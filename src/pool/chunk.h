@@ -101,15 +101,17 @@ void gm_chunk_unuse(struct gm_pool *pool, CUdeviceptr base, uint64_t length, uin
 /* --- likewise; the caller has emptied the shelves: shelved blocks keep chunks in use --- */
 
 /* Would gm_chunks_pick find a chunk now? Blocks may be on the shelves. */
-bool gm_chunks_any(const struct gm_pool *pool, uint64_t bytes, CUdeviceptr below);
+bool gm_chunks_any(const struct gm_pool *pool, uint64_t bytes, CUdeviceptr below, uint64_t context);
 
 /*
  * Pick wholly idle chunks, neither pinned nor busy: at most `most` of them and at most `bytes` in
  * total, the largest first, so that they are few. None lies in the idle extent that ends at `below`
- * (0: there is none). Returns their bytes. gm_chunks_detach_picked must follow before the lock is
+ * (0: there is none). Hot ones are among them if they are for a block of this context (0: of none)
+ * and may have aliases. Returns their bytes. gm_chunks_detach_picked must follow before the lock is
  * released.
  */
-uint64_t gm_chunks_pick(struct gm_pool *pool, uint64_t bytes, unsigned most, CUdeviceptr below);
+uint64_t gm_chunks_pick(struct gm_pool *pool, uint64_t bytes, unsigned most, CUdeviceptr below,
+			uint64_t context);
 
 /*
  * Detach wholly idle chunks, neither pinned nor busy: the picked ones, or a total of at least

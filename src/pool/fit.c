@@ -3,24 +3,24 @@
 
 #include "pool/internal.h"
 
-static struct gm_want extent_want(uint64_t size)
+static struct gm_want extent_want(uint64_t size, uint64_t context)
 {
 	uint64_t length = gm_pool_extent_length(size);
-	return (struct gm_want){length, gm_pool_align_of(length)};
+	return (struct gm_want){length, gm_pool_align_of(length), context};
 }
 
-struct gm_want gm_pool_want(const struct gm_pool *pool, uint64_t size)
+struct gm_want gm_pool_want(const struct gm_pool *pool, uint64_t size, uint64_t context)
 {
 	if (size > GM_SLAB_LARGEST)
-		return extent_want(size);
+		return extent_want(size, context);
 	uint64_t length = gm_slab_length(&pool->slabs, gm_slab_class(size));
-	return (struct gm_want){length, length};
+	return (struct gm_want){length, length, context};
 }
 
 /* An extent for `size` bytes, even for a small size. */
 static struct gm_piece *extent_take(struct gm_pool *pool, uint64_t size)
 {
-	struct gm_want want = extent_want(size);
+	struct gm_want want = extent_want(size, 0);
 	if (!gm_extents_reserve(&pool->extents, 2))
 		return NULL;
 	struct gm_extent *extent = gm_extent_take(&pool->extents, want.length, want.align);

@@ -23,6 +23,7 @@
 /* The extent for a request: for the block itself, or for a slab with a slot for the block. */
 struct gm_want {
 	uint64_t length, align;
+	uint64_t context; /* of the block; 0: of none */
 };
 
 /*
@@ -46,8 +47,8 @@ static inline uint64_t gm_pool_extent_length(uint64_t size)
 	return length < GM_EXTENT_LEAST ? GM_EXTENT_LEAST : length;
 }
 
-/* The extent that a request of `size` bytes needs. */
-struct gm_want gm_pool_want(const struct gm_pool *pool, uint64_t size);
+/* The extent that a request of `size` bytes in a context needs. */
+struct gm_want gm_pool_want(const struct gm_pool *pool, uint64_t size, uint64_t context);
 
 /* --- the pool's lock is held --- */
 

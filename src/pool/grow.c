@@ -90,6 +90,7 @@ uint64_t gm_pool_shortfall(const struct gm_pool *pool, uint64_t length, uint64_t
 #define PART 128
 #define LONGEST (512 * GM_MIB)
 #define SHORTEST (32 * GM_MIB)
+#define MOVABLE (16 * GM_MIB) /* of handles under GPUMEM_FREE=ordered */
 
 /* Few long handles cost least. But a handle can only be returned or moved whole, and one live block
  * keeps all of it. So handles become shorter as the memory fills. They are short if freed memory is
@@ -97,7 +98,7 @@ uint64_t gm_pool_shortfall(const struct gm_pool *pool, uint64_t length, uint64_t
 static uint64_t handle_longest(const struct gm_pool *pool, uint64_t bytes)
 {
 	if (pool->config.order)
-		return SHORTEST;
+		return MOVABLE;
 	uint64_t most = gm_pool_most(pool), taken = pool->mapped + pool->lent + pool->pending;
 	if (taken + bytes <= most / WHOLE)
 		return bytes;
@@ -225,6 +226,15 @@ static CUresult growth_make_and_move(struct gm_pool *pool, struct gm_chunk *chun
 	return CUDA_SUCCESS;
 }
 
+/* A hot chunk that did not move may be in use where it is. */
+static void chunk_await(struct gm_pool *pool, const struct gm_chunk *chunk)
+{
+	if (!chunk->heat.stamp || !chunk->run || chunk->base != chunk->run->base)
+		return;
+	gm_epoch_seal(chunk->heat.epoch, chunk->heat.stamp);
+	gm_epoch_wait(pool, chunk->heat.epoch);
+}
+
 /* Apply grants and revocations made meanwhile. A chunk whose access cannot be set is released. */
 static CUresult chunk_change_access(struct gm_pool *pool, struct gm_chunk *chunks,
 				    const struct gm_access *access)
@@ -238,6 +248,7 @@ static CUresult chunk_change_access(struct gm_pool *pool, struct gm_chunk *chunk
 		if (result == CUDA_SUCCESS)
 			continue;
 		worst = result;
+		chunk_await(pool, chunk);
 		gm_chunk_unmap(pool, chunk);
 		gm_chunk_release(pool, chunk);
 	}
@@ -361,6 +372,7 @@ uint64_t gm_pool_give(struct gm_pool *pool, struct gm_chunk *chunks)
 	if (!chunks)
 		return 0;
 	pool->giving++;
+	gm_aliases_end(pool); /* else the memory would stay with the device */
 	gm_pool_unlock(pool);
 	CUstreamCaptureMode mode = gm_driver_quiet_begin(pool->driver);
 	for (struct gm_chunk *chunk = chunks; chunk; chunk = chunk->after)

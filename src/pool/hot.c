@@ -301,8 +301,11 @@ void gm_hot_cool(struct gm_pool *pool, bool wait)
 	if (!pool->config.order ||
 	    (!gm_hot_bytes(pool) && !GM_GET(pool->stranded) && !pool->aliases))
 		return;
+	bool aliases = pool->aliases != NULL;
 	gm_pool_unlock(pool);
 	pool->config.order->cool(wait);
+	if (aliases)
+		gm_aliases_ask(pool, wait);
 	gm_pool_lock(pool);
 	gm_hot_strand_extents(pool);
 	if (GM_GET(pool->extents.hot.bytes))

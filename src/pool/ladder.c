@@ -6,7 +6,7 @@
  *     rung               cost                                waits for the GPU?  drops the lock?
  *     flush_old          (1) shelved blocks of 20 ms or more no                  no
  *     glance             passed blocks of this shelf         no                  past the bound
- *     remap              50 us a chunk, at most 64 chunks    no                  yes
+ *     remap              50 us a chunk, at most 64 chunks (4) no                 yes
  *     be_patient         a query an event; then as remap     (3)                 yes
  *     grow               26 us a handle, 41 us a GiB         no                  yes
  *     grow_less          likewise, no spare memory           no                  yes
@@ -24,6 +24,7 @@
  * (1) if frees are deferred; else as flush.
  * (2) only if the driver cannot record fences, and more than config.retire is retired.
  * (3) a little, while more is retired than suits the live bytes (patience.h).
+ * (4) 256 if handles are short.
  *
  * A step is called under the pool's lock. CUDA_SUCCESS: there may be idle memory now.
  */
@@ -182,7 +183,8 @@ static CUresult step_drain(struct gm_pool *pool, struct gm_want want)
 	return gm_limbo_drain(pool) ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
-static CUresult ladder_climb_once(struct gm_pool *pool, uint64_t size, struct gm_piece **piece)
+static CUresult ladder_climb_once(struct gm_pool *pool, uint64_t size, uint64_t context,
+				  struct gm_piece **piece)
 {
 	static CUresult (*const steps[])(struct gm_pool * pool, struct gm_want want) = {
 		step_flush_old,	     step_glance,    step_remap,	  step_be_patient,
@@ -195,7 +197,7 @@ static CUresult ladder_climb_once(struct gm_pool *pool, uint64_t size, struct gm
 		gm_pool_lock(pool);
 	}
 	for (size_t i = 0; i < sizeof steps / sizeof *steps; i++) {
-		CUresult result = steps[i](pool, gm_pool_want(pool, size));
+		CUresult result = steps[i](pool, gm_pool_want(pool, size, context));
 		if (result != CUDA_SUCCESS && result != CUDA_ERROR_OUT_OF_MEMORY)
 			return result;
 		/* Also after a failure: other threads free and grow meanwhile. */
@@ -212,12 +214,13 @@ static CUresult ladder_climb_once(struct gm_pool *pool, uint64_t size, struct gm
 /* Climb the ladder once more if memory was missing for a moment: another thread moved or returned
  * idle memory; or took, as the lock was dropped, memory that was mapped for this request. Exchanged
  * memory does not count, for it has a new user. */
-CUresult gm_pool_climb(struct gm_pool *pool, uint64_t size, struct gm_piece **piece)
+CUresult gm_pool_climb(struct gm_pool *pool, uint64_t size, uint64_t context,
+		       struct gm_piece **piece)
 {
 	gm_lock_assert_held(GM_LOCK_RANK_POOL);
 	for (unsigned robberies = 0;;) {
 		uint64_t given = pool->given - pool->exchanged, mapped = pool->chunk_serial;
-		CUresult result = ladder_climb_once(pool, size, piece);
+		CUresult result = ladder_climb_once(pool, size, context, piece);
 		if (result != CUDA_ERROR_OUT_OF_MEMORY)
 			return result;
 		bool moving = pool->giving > 0;

@@ -12,7 +12,9 @@
 
 /* --- the pool's lock is held; it is released meanwhile --- */
 
-/* Get a piece for `size` bytes. *piece is NULL unless the result is CUDA_SUCCESS. */
-CUresult gm_pool_climb(struct gm_pool *pool, uint64_t size, struct gm_piece **piece);
+/* Get a piece for `size` bytes of a block of the context. *piece is NULL unless the result is
+ * CUDA_SUCCESS. */
+CUresult gm_pool_climb(struct gm_pool *pool, uint64_t size, uint64_t context,
+		       struct gm_piece **piece);
 
 #endif

@@ -108,7 +108,7 @@ static CUresult chunks_gather(struct gm_pool *pool, uint64_t size, struct gm_chu
 {
 	gm_hot_cool(pool, false);
 	gm_shelves_empty(pool);
-	gm_chunks_pick(pool, size, UINT_MAX, 0);
+	gm_chunks_pick(pool, size, UINT_MAX, 0, 0);
 	*chunks = gm_chunks_detach_picked(pool);
 	uint64_t rest = size - chunks_sum(*chunks);
 	if (rest == 0)

@@ -6,8 +6,8 @@
 
 #include "base/clock.h"
 #include "pool/internal.h"
-#include "pool/pin.h"
 #include "pool/patience.h"
+#include "pool/pin.h"
 #include "pool/stats.h"
 #include "pool/valid.h"
 

@@ -4,14 +4,15 @@
 #include "pool/grow.h"
 #include "pool/internal.h"
 
-#define MOST 64 /* chunks moved for one request: some 3 ms */
+#define MOST 64	       /* chunks moved for one request: some 3 ms */
+#define MOST_SHORT 256 /* the same if handles are short (grow.c): some 13 ms */
 
 /* Are there idle chunks to move, or (`shed`) at least to return to the driver? */
 static bool remap_is_worth(const struct gm_pool *pool, struct gm_want want, bool shed)
 {
 	CUdeviceptr at;
 	uint64_t bytes = gm_pool_shortfall(pool, want.length, want.align, &at);
-	return shed ? pool->idle_first != NULL : gm_chunks_any(pool, bytes, at);
+	return shed ? pool->idle_first != NULL : gm_chunks_any(pool, bytes, at, want.context);
 }
 
 /* Releases the pool's lock: the callback may take other locks, and some time. */
@@ -37,9 +38,11 @@ CUresult gm_pool_remap(struct gm_pool *pool, struct gm_want want, bool shed)
 	    !remap_is_allowed(pool))
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	uint64_t bytes = gm_pool_shortfall(pool, want.length, want.align, &at);
+	unsigned most = pool->config.order ? MOST_SHORT : MOST;
 	gm_shelves_empty(pool);
-	gm_hot_join(pool);
-	uint64_t moved = gm_chunks_pick(pool, bytes, MOST, at);
+	if (gm_alias_is_allowed(pool, want.context))
+		gm_hot_join(pool);
+	uint64_t moved = gm_chunks_pick(pool, bytes, most, at, want.context);
 	if (!moved && !shed)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	struct gm_chunk *idle = gm_chunks_detach_picked(pool);

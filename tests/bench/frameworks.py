@@ -24,6 +24,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 GIB = 1 << 30
 LIMIT = 16 * GIB
 PATIENCE = 100  # seconds for an answer
+TRIM = 12  # seconds after which a preloaded worker has returned its idle memory (GPUMEM_TRIM_AFTER: 10 s)
 CORE = os.path.join(HERE, "libgpumem-core.so.0")
 ADAPTER = os.path.join(HERE, "torch_adapter.so")  # CORE for PyTorch
 UNCACHED = {"PYTORCH_NO_CUDA_MEMORY_CACHING": "1"}
@@ -174,10 +175,13 @@ class Suite:
     # --- a part
 
     def begin(self, part, workers):
-        """Sets each worker up, and makes its first steps, one worker at a time. Removes workers that fail."""
+        """Sets each worker up, and makes its first steps, one worker at a time. Removes workers that fail. What other
+        workers hold must not change meanwhile: a native one returns nothing, a preloaded one what it has idle."""
+        used = -TRIM
         for name, worker in list(workers.items()):
             try:
                 worker.ready(PATIENCE)
+                time.sleep(max(0, used + TRIM - time.monotonic()))
 
                 def first():
                     worker.ask("setup")
@@ -185,6 +189,7 @@ class Suite:
                 (_, check), peak = self.peak_of(first)
                 worker.checks.append(check)
                 self.add(part.name, "peak", "GiB", {name: peak})
+                used = time.monotonic() if worker.log else used
             except Gone as why:
                 self.skip(worker.name, why)
                 kill_all([workers.pop(name)])

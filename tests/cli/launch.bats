@@ -144,6 +144,21 @@ source "$BATS_TEST_DIRNAME/cli.bash"
 	[ "$(cat out)" = small ]
 }
 
+@test "run and record with --fast: GPUMEM_FREE=ordered, and a line that says what the program gives up" {
+	line='gpumemstat: GPUMEM_FREE=%s: cudaFree does not wait for the GPU; a program whose host reads results after a cudaFree alone'
+	line+=' has to wait itself, and errors of kernels come with a later call\n'
+	for command in run record; do
+		[ "$("$TOOL" $command --fast -- sh -c 'echo "$GPUMEM_FREE"' 2>err)" = ordered ]
+		diff <(grep -v '^gpumemstat: .* left no log' err | head -n 1) <(printf "$line" ordered)
+		[ "$(GPUMEM_FREE=sync "$TOOL" $command --fast --exec -- sh -c 'echo "$GPUMEM_FREE"' 2>err)" = ordered ]
+		diff err <(printf "$line" ordered)
+		[ "$("$TOOL" $command --fast -e GPUMEM_FREE=defer --exec -- sh -c 'echo "$GPUMEM_FREE"' 2>err)" = defer ]
+		diff err <(printf "$line" defer)
+	done
+	"$TOOL" run --fast -e GPUMEM_FREE=sync --exec -- true 2>err
+	diff err - <<<'gpumemstat: --fast: GPUMEM_FREE=sync: cudaFree waits for the GPU, as natively'
+}
+
 @test "run and record with --torch: PyTorch without its cache, GPUMEM_FREE=ordered, and a line that reports both" {
 	show='echo "$PYTORCH_NO_CUDA_MEMORY_CACHING $GPUMEM_FREE"'
 	line='gpumemstat: PyTorch runs without its cache, as PYTORCH_NO_CUDA_MEMORY_CACHING=1 says, with GPUMEM_FREE='

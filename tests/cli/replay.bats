@@ -423,5 +423,8 @@ Try 'gpumemstat replay --help'" replay --min-utilisation=0.5 --policy=pytorch t.
 		jq -c '.traces[] | [.requested_peak, .policies[].mapped_peak]' out
 		jq -e '.traces | all(.policies[0].mapped_peak <= 1.15 * .requested_peak)' out
 		jq -e '.traces | all(.policies[0].mapped_peak < .policies[1].mapped_peak)' out
+		# Expandable segments need 7,448 MiB for the first one.
+		"$TOOL" replay --json --policy=pool-ordered --lag=$lag --limit=7500M "${traces[0]}" >limited
+		jq -e '.traces[0].policies[0].failed == 0' limited
 	done
 }

@@ -5,7 +5,9 @@
 #include "log/counters.h"
 
 enum { N = 6 };
-#define BLOCK (64 * GM_MIB) /* two handles */
+#define HANDLE (16 * GM_MIB)
+#define BLOCK (64 * GM_MIB)
+#define MOVES (N / 2 * BLOCK / HANDLE)
 
 static bool is_mapped(CUdeviceptr address)
 {
@@ -34,12 +36,12 @@ static void moves(void)
 	struct gm_block large = take(3 * BLOCK);
 	TAP_OK(large.base && fake_valid(f.pool), "three hot blocks make room for their sum");
 	TAP_IS(fake.calls[FAKE_CREATE], created, "a move of hot chunks needs no new memory");
-	TAP_IS(gm_counter_get(0, GM_C_remap_calls) - moved, 6, "six hot chunks moved");
+	TAP_IS(gm_counter_get(0, GM_C_remap_calls) - moved, MOVES, "their chunks moved");
 	TAP_IS(o.waits + f.waits + f.fences + f.recorded, 0, "the allocation waited for nothing");
 	TAP_OK(o.takes > 0, "the order was asked whether the memory may be handed out");
 	TAP_OK(is_mapped(b[0].base) && is_mapped(b[2].base) && is_mapped(b[4].base + BLOCK - 1),
 	       "the chunks are still mapped at their old addresses");
-	TAP_IS(f.pool->n_aliases, 6, "each old place is an alias");
+	TAP_IS(f.pool->n_aliases, MOVES, "each old place is an alias");
 	TAP_OK(sums(0, 0), "aliases count as no memory");
 	struct gm_block again = take(BLOCK);
 	TAP_OK(again.base != b[0].base && again.base != b[2].base && again.base != b[4].base,
@@ -61,7 +63,7 @@ static void destroyed(void)
 	struct gm_block b[N];
 	stripes(b);
 	take(3 * BLOCK);
-	TAP_IS(f.pool->n_aliases, 6, "six aliases at the end of the pool");
+	TAP_IS(f.pool->n_aliases, MOVES, "there are aliases at the end of the pool");
 	fake_end(f.pool, "a pool with aliases");
 }
 
@@ -80,7 +82,7 @@ static void moves_twice(void)
 	give(part[2]);
 	TAP_OK(take(2 * BLOCK).base && fake_valid(f.pool), "hot chunks move a second time");
 	TAP_IS(fake_stats(f.pool).mapped, mapped, "no new memory was mapped");
-	TAP_OK(f.pool->n_aliases > 6, "old places of both moves are aliases");
+	TAP_OK(f.pool->n_aliases > MOVES, "old places of both moves are aliases");
 	gm_pool_give_back(f.pool, 0, true);
 	TAP_IS(f.pool->n_aliases, 0, "a wait ends them all");
 	fake_end(f.pool, "two moves");
@@ -121,7 +123,7 @@ static void run_ends(void)
 	TAP_OK(large.base && fake_valid(f.pool), "the run ends during a move");
 	TAP_IS(o.waits + f.waits + f.fences, 0, "the allocation waits for nothing");
 	TAP_IS(fake_stats(f.pool).retired, 3 * BLOCK, "the moved memory is retired");
-	TAP_IS(f.pool->n_aliases, 6, "and still mapped at its old addresses");
+	TAP_IS(f.pool->n_aliases, MOVES, "and still mapped at its old addresses");
 	work_has_ended = true;
 	gm_pool_give_back(f.pool, UINT64_MAX, false);
 	TAP_OK(sums(3 * BLOCK, 0) && f.pool->n_aliases == 0, "it is idle when a fence has passed");
@@ -190,8 +192,8 @@ static void unmap_fails(void)
 	TAP_IS(f.pool->n_aliases, 0, "is no alias any more");
 	unsigned found = 0;
 	CUdeviceptr stuck = 0;
-	for (unsigned i = 0; i < N; i++) {
-		CUdeviceptr at = b[i / 2 * 2].base + i % 2 * (BLOCK / 2);
+	for (unsigned i = 0; i < MOVES; i++) {
+		CUdeviceptr at = b[i * HANDLE / BLOCK * 2].base + i * HANDLE % BLOCK;
 		found += is_mapped(at);
 		stuck = is_mapped(at) ? at : stuck;
 	}
@@ -202,6 +204,73 @@ static void unmap_fails(void)
 		apart = apart && block.base && block.base != stuck;
 	}
 	TAP_OK(apart && fake_valid(f.pool), "further blocks have other addresses");
+	gm_pool_destroy(f.pool);
+}
+
+/* --- what takes no hot memory --- */
+
+static bool stripes_are_mapped(const struct gm_block blocks[N])
+{
+	bool all = true;
+	for (unsigned i = 0; i < MOVES; i++)
+		all = all && is_mapped(blocks[i * HANDLE / BLOCK * 2].base + i * HANDLE % BLOCK);
+	return all;
+}
+
+#define ELSEWHERE ((CUdeviceptr)1 << 46)
+
+static void lent(void)
+{
+	struct gm_block b[N];
+	stripes(b);
+	TAP_IS(gm_pool_lend(f.pool, ELSEWHERE, 2 * BLOCK), CUDA_SUCCESS, "memory is lent");
+	TAP_OK(stripes_are_mapped(b), "hot memory is not lent, for it is in use where it is");
+	TAP_IS(o.waits, 0, "a loan does not wait");
+	TAP_OK(fake_valid(f.pool), "the pool is valid");
+	gm_pool_take_back(f.pool, ELSEWHERE, 2 * BLOCK);
+	fake_end(f.pool, "lent");
+}
+
+static void of_another_context(void)
+{
+	struct gm_block b[N], large = {0};
+	stripes(b);
+	uint64_t moved = gm_counter_get(0, GM_C_remap_calls), retired = fake_stats(f.pool).retired;
+	gm_pool_alloc(f.pool, 3 * BLOCK, CONTEXT + 1, &large);
+	TAP_OK(large.base, "a block of another context is served");
+	TAP_IS(gm_counter_get(0, GM_C_remap_calls) - moved, 0, "no hot chunk moves for it");
+	TAP_IS(fake_stats(f.pool).retired, retired, "the hot memory stays hot");
+	uint64_t mapped = fake_stats(f.pool).mapped;
+	TAP_OK(take(BLOCK).base && fake_stats(f.pool).mapped == mapped,
+	       "its context uses it again");
+	TAP_OK(fake_valid(f.pool), "the pool is valid");
+	gm_pool_context_gone(f.pool, CONTEXT + 1);
+	fake_end(f.pool, "another context");
+}
+
+static unsigned n_visits;
+
+static void grant_in_move(enum fake_call call)
+{
+	if (call != FAKE_MAP || n_visits++)
+		return;
+	fake.visit = NULL;
+	gm_pool_grant(f.pool, 1);
+	fake.fail[FAKE_ACCESS] = 1;
+}
+
+/* A map of a hot chunk fails, and then its access cannot be set where it is. */
+static void access_fails(void)
+{
+	struct gm_block b[N];
+	stripes(b);
+	n_visits = 0;
+	fake.visit = grant_in_move;
+	fake.fail[FAKE_MAP] = 1;
+	take(3 * BLOCK);
+	TAP_OK(f.waits + f.fences > 0 || stripes_are_mapped(b),
+	       "memory whose access cannot be set is unmapped after a wait for its work");
+	TAP_OK(fake_valid(f.pool), "the pool is valid");
 	gm_pool_destroy(f.pool);
 }
 
@@ -257,6 +326,9 @@ int main(void)
 	fence_passes_meanwhile();
 	map_fails();
 	unmap_fails();
+	lent();
+	of_another_context();
+	access_fails();
 	random_calls();
 	return tap_done();
 }

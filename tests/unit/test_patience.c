@@ -166,7 +166,7 @@ static void captures(void)
 	gm_pool_lock(pool);
 	unsigned recorded = f.recorded, queries = f.queries;
 	quiet = false;
-	TAP_OK(!gm_patience_wait(pool, gm_pool_want(pool, 16 * BLOCK)),
+	TAP_OK(!gm_patience_wait(pool, gm_pool_want(pool, 16 * BLOCK, 1)),
 	       "no wait while a capture is open");
 	TAP_OK(f.recorded == recorded && f.queries == queries, "no event is recorded, nor asked");
 	quiet = true;

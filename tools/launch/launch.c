@@ -79,6 +79,20 @@ static void torch_say(void)
 		      getenv("GPUMEM_FREE"), traced ? ", which GPUMEM_MODE=trace ignores" : "");
 }
 
+/* What cudaFree does natively beside freeing (gpumem-knobs(7), GPUMEM_FREE). */
+static void fast_say(void)
+{
+	const char *mode = getenv("GPUMEM_FREE");
+	if (strcasecmp(mode, "sync") == 0)
+		gm_tool_error("--fast: GPUMEM_FREE=sync: cudaFree waits for the GPU, as natively");
+	else
+		gm_tool_error(
+			"GPUMEM_FREE=%s: cudaFree does not wait for the GPU; a program whose host "
+			"reads results after a cudaFree alone has to wait itself, and errors "
+			"of kernels come with a later call",
+			mode);
+}
+
 void gm_launch_begin(struct gm_launch *launch, const struct gm_command *self,
 		     struct gm_options *options, bool record)
 {
@@ -101,6 +115,8 @@ bool gm_launch_option(struct gm_launch *launch, int index)
 		launch->exec = true;
 	else if (index == GM_OPTION_INDEX_TORCH)
 		launch->torch = torch_set(launch->self);
+	else if (index == GM_OPTION_INDEX_FAST)
+		good = launch->fast = knob_set(launch->self, "GPUMEM_FREE=ordered");
 	else
 		good = knob_set(launch->self, optarg);
 	if (!good)
@@ -297,6 +313,8 @@ int gm_launch_run(struct gm_launch *launch, char **command, struct gm_find *logs
 		return GM_EXIT_OWN_FAILURE;
 	if (launch->torch)
 		torch_say();
+	if (launch->fast)
+		fast_say();
 	if (launch->exec) {
 		execvp(*command, command);
 		return command_report_failure(*command, errno);

@@ -15,7 +15,7 @@ struct gm_launch {
 	const struct gm_command *self;
 	struct gm_options *options;
 	bool record; /* a log of every event; else a small one that is removed at the end */
-	bool exec, torch;
+	bool exec, torch, fast;
 	const char *output; /* of -o; NULL: not given */
 	const char *named;  /* an option that gm_launch_option obeyed, "-o"; NULL: none */
 };
