@@ -50,8 +50,8 @@ struct gm_epoch {
 /* Find or make the epoch of a context; NULL: no host memory. Under all locks. */
 struct gm_epoch *gm_epoch_open(struct gm_pool *pool, uint64_t context);
 
-/* Seal: a bag of this number was sealed. Raise: a fence that covers this number has passed. Any
- * lock may be held. */
+/* Seal: a bag of this number was sealed, or an alias with this stamp was made. Raise: a fence that
+ * covers this number has passed. Any lock may be held. */
 void gm_epoch_seal(struct gm_epoch *epoch, uint64_t number);
 void gm_epoch_raise(struct gm_epoch *epoch, uint64_t number);
 

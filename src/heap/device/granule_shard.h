@@ -228,8 +228,7 @@ GM_DEVICE bool gm_granule_strip_one(struct gm_heap *heap, uint32_t c, uint32_t s
 	/* Not gm_granule_deactivate: it would put the granule into a shard of the class again. */
 	uint64_t old = gm_and64(&gm_slab_of(heap, seen - 1)->state, ~GM_ACTIVE);
 	if (GM_USED(old) == 0) {
-		/* A lane that saw it in the shard may still take a slot: then the class keeps it.
-		 */
+		/* A lane that saw it there may still take a slot: then the class keeps it. */
 		gm_bits_put(&all->class_[c].roomy, seen - 1);
 		gm_granule_doubt(&all->class_[c]);
 		gm_bits_put(&all->empty, seen - 1);
