@@ -90,19 +90,25 @@ uint64_t gm_pool_shortfall(const struct gm_pool *pool, uint64_t length, uint64_t
 #define PART 128
 #define LONGEST (512 * GM_MIB)
 #define SHORTEST (32 * GM_MIB)
-#define MOVABLE (16 * GM_MIB) /* of handles under GPUMEM_FREE=ordered */
+/* Under GPUMEM_FREE=ordered: at most 1/512 of the part not taken, within these bounds. */
+#define MOVED_PART 512
+#define MOVED_LONGEST (16 * GM_MIB)
+#define MOVED_SHORTEST (4 * GM_MIB)
 
 /* Few long handles cost least. But a handle can only be returned or moved whole, and one live block
  * keeps all of it. So handles become shorter as the memory fills. They are short if freed memory is
  * used again at once, for then little of it is ever returned: it has to move instead. */
 static uint64_t handle_longest(const struct gm_pool *pool, uint64_t bytes)
 {
-	if (pool->config.order)
-		return MOVABLE;
 	uint64_t most = gm_pool_most(pool), taken = pool->mapped + pool->lent + pool->pending;
+	uint64_t rest = most > taken ? most - taken : 0;
+	if (pool->config.order) {
+		uint64_t part = rest / MOVED_PART;
+		part = part < MOVED_LONGEST ? part : MOVED_LONGEST;
+		return part > MOVED_SHORTEST ? part - part % GM_POOL_GRANULE : MOVED_SHORTEST;
+	}
 	if (taken + bytes <= most / WHOLE)
 		return bytes;
-	uint64_t rest = most > taken ? most - taken : 0;
 	uint64_t part = rest ? (uint64_t)((unsigned __int128)rest * rest / PART / most) : 0;
 	if (part >= LONGEST)
 		return LONGEST;

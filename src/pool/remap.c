@@ -5,7 +5,7 @@
 #include "pool/internal.h"
 
 #define MOST 64	       /* chunks moved for one request: some 3 ms */
-#define MOST_SHORT 256 /* the same if handles are short (grow.c): some 13 ms */
+#define MOST_SHORT 512 /* the same if handles are short (grow.c): some 26 ms */
 
 /* Are there idle chunks to move, or (`shed`) at least to return to the driver? */
 static bool remap_is_worth(const struct gm_pool *pool, struct gm_want want, bool shed)

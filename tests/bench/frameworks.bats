@@ -154,3 +154,32 @@ targets() {
 	done < <(targets)
 	[ "$n" -eq 12 ]
 }
+
+@test "libfloor.so hands a freed block out again for its class, and passes other calls on" {
+	[ -z "$SANITIZE_LIB" ] || skip "the library of a build with a sanitizer cannot be loaded alone"
+	cat >floor.py <<-'END'
+		import ctypes, sys
+		runtime = ctypes.CDLL(sys.argv[1])  # later than the preloaded library: it is not asked first
+		every = ctypes.CDLL(None)
+		def malloc(size):
+		    at = ctypes.c_void_p()
+		    error = every.cudaMalloc(ctypes.byref(at), ctypes.c_size_t(size)); assert error == 0, error
+		    return at.value
+		def free(at): return every.cudaFree(ctypes.c_void_p(at))
+		first, second = malloc(1000), malloc(1000)
+		assert first != second
+		assert free(first) == 0 and free(second) == 0
+		assert malloc(3 << 20) not in (first, second)
+		assert malloc(513) == second and malloc(1024) == first
+		other = ctypes.c_void_p()
+		assert runtime.cudaMalloc(ctypes.byref(other), ctypes.c_size_t(1000)) == 0
+		assert free(other.value) == 0
+		assert free(12345) != 0, "the runtime refuses it"
+		assert free(other.value) != 0, "a block of the runtime is none of the floor"
+		assert every.cudaMalloc(None, ctypes.c_size_t(1)) != 0
+		print("ok")
+	END
+	runtime=$BUILD/tests/sim/lib/libcudart.so.13
+	run env LD_LIBRARY_PATH="$BUILD/tests/sim/lib" LD_PRELOAD="$BUILD/tests/bench/libfloor.so:$runtime" python3 floor.py "$runtime"
+	[ "$output" = ok ] || { echo "$output"; false; }
+}

@@ -8,7 +8,8 @@ order that changes; each turn adds one pair of values to each row of one of our 
 one. Before that each worker makes its first steps while the others wait, and a process of its own
 (framework_memory.py) polls the device's used memory: a worker's peak is above the memory in use before its
 context. Rows: PROGRAM/CONFIGURATION, ms a step; .../peak, GiB; .../tokens, the largest step under 16 GiB. The
-peer `fastest` is the native configuration with the lowest median; a comment names it. Environment:
+peer `fastest` is the native configuration with the lowest median; a comment names it. `floor` is an
+allocator of cudaMalloc that only keeps stacks of blocks (floor.c). Environment:
 BENCH_SECONDS (200): later no part and no further pair begins; BENCH_PARTS, names of parts, default all.
 """
 import json
@@ -26,6 +27,7 @@ LIMIT = 16 * GIB
 PATIENCE = 100  # seconds for an answer
 TRIM = 12  # seconds after which a preloaded worker has returned its idle memory (GPUMEM_TRIM_AFTER: 10 s)
 CORE = os.path.join(HERE, "libgpumem-core.so.0")
+FLOOR = os.path.join(HERE, "libfloor.so")  # cudaMalloc that does nothing
 ADAPTER = os.path.join(HERE, "torch_adapter.so")  # CORE for PyTorch
 UNCACHED = {"PYTORCH_NO_CUDA_MEMORY_CACHING": "1"}
 
@@ -35,6 +37,7 @@ CONFIGURATIONS = {
     "expandable": (False, {"PYTORCH_ALLOC_CONF": "expandable_segments:True"}),
     "async": (False, {"PYTORCH_ALLOC_CONF": "backend:cudaMallocAsync"}),
     "no-cache": (False, UNCACHED),
+    "floor": (False, dict(UNCACHED, LD_PRELOAD=FLOOR)),
     "default": (True, {}),
     "sync": (True, dict(UNCACHED, GPUMEM_FREE="sync")),
     "defer": (True, dict(UNCACHED, GPUMEM_FREE="defer")),
@@ -54,7 +57,7 @@ CUPY = {
 }
 FIRST = ("cache", "expandable", "async", "default", "ordered")
 OTHERS = ("cache", "no-cache", "sync", "defer", "core", "core-preloaded")
-ONCE = ("cache", "expandable", "default", "defer", "ordered", "core")
+ONCE = ("cache", "expandable", "floor", "default", "defer", "ordered", "core")
 
 
 class Part:
@@ -66,7 +69,7 @@ class Part:
 
 # Parts of a wave start together, because `import torch` is most of a start.
 WAVES = (
-    (Part("train", "train", FIRST, 16, 15, 4), Part("serve", "serve", FIRST, 60, 15, 12),
+    (Part("train", "train", FIRST, 16, 15, 4), Part("serve", "serve", FIRST + ("defer", "floor"), 60, 15, 12),
      Part("limit", "train", ("cache", "expandable", "default", "ordered"), 8, 0, 0)),
     (Part("train-others", "train", OTHERS, 16, 15, 4), Part("serve-others", "serve", OTHERS, 60, 15, 12)),
     (Part("cupy", "cupy", tuple(CUPY), 50, 15, 50),),
@@ -151,7 +154,7 @@ class Suite:
     def rows_of(self, program, what, unit, values):
         natives = [name for name in values if is_native(program, name)]
         longest = max(len(turns) for turns in values.values())
-        whole = [name for name in natives if len(values[name]) == longest]
+        whole = [name for name in natives if len(values[name]) == longest and name != "floor"]
         peers = {name: values[name] for name in natives}
         if unit == "ms" and whole:
             best = min(whole, key=lambda name: statistics.median(values[name]))

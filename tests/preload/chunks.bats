@@ -40,7 +40,7 @@ same_but_said() {
 @test "GPUMEM_PREWARM maps memory before the first allocation, or reports that there is none" {
 	export SIM_MEMORY=1G
 	KNOBS=(GPUMEM_PREWARM=60%)
-	[ "$(calls cuMemCreate stripes)" -eq $((HANDLES == 1 ? 20 : 39)) ] # 615 MiB, in handles of 32; ordered: of 16
+	[ "$(calls cuMemCreate stripes)" -eq $((HANDLES == 1 ? 20 : 154)) ] # 615 MiB, in handles of 32; ordered: of 4
 	KNOBS=(GPUMEM_PREWARM=2G)
 	same_but_said 'gpumem: GPUMEM_PREWARM: device 0 has no 2.00 GiB, none is mapped (CUDA_ERROR_OUT_OF_MEMORY)'
 	KNOBS=(GPUMEM_PREWARM=512M GPUMEM_LIMIT=500M)

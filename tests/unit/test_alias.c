@@ -5,7 +5,7 @@
 #include "log/counters.h"
 
 enum { N = 6 };
-#define HANDLE (16 * GM_MIB)
+#define HANDLE (4 * GM_MIB) /* less than 4 GiB are left */
 #define BLOCK (64 * GM_MIB)
 #define MOVES (N / 2 * BLOCK / HANDLE)
 
@@ -316,8 +316,24 @@ static void random_calls(void)
 	fake_end(f.pool, "random calls");
 }
 
+/* A hole between live blocks keeps a part of a handle at either end. */
+static void handles(void)
+{
+	static const uint64_t lengths[] = {16, 16, 12, 8, 4, 4};
+	static const uint64_t left[] = {64, 8, 6, 4, 2, 1}; /* GiB */
+	start(UINT64_MAX);
+	for (size_t i = 0; i < sizeof left / sizeof *left; i++) {
+		f.pool->memory = left[i] * GM_GIB;
+		TAP_IS(gm_pool_piece(f.pool, 6 * GM_GIB), lengths[i] * GM_MIB,
+		       "size of a handle with %" PRIu64 " GiB left", left[i]);
+	}
+	f.pool->memory = MEMORY;
+	fake_end(f.pool, "handles");
+}
+
 int main(void)
 {
+	handles();
 	moves();
 	destroyed();
 	moves_twice();
