@@ -90,10 +90,9 @@ uint64_t gm_pool_shortfall(const struct gm_pool *pool, uint64_t length, uint64_t
 #define PART 128
 #define LONGEST (512 * GM_MIB)
 #define SHORTEST (32 * GM_MIB)
-/* Under GPUMEM_FREE=ordered: at most 1/512 of the part not taken, within these bounds. */
-#define MOVED_PART 512
+/* Under GPUMEM_FREE=ordered: at most 1/2048 of the part not taken, and 16 MiB. */
+#define MOVED_PART 2048
 #define MOVED_LONGEST (16 * GM_MIB)
-#define MOVED_SHORTEST (4 * GM_MIB)
 
 /* Few long handles cost least. But a handle can only be returned or moved whole, and one live block
  * keeps all of it. So handles become shorter as the memory fills. They are short if freed memory is
@@ -105,7 +104,7 @@ static uint64_t handle_longest(const struct gm_pool *pool, uint64_t bytes)
 	if (pool->config.order) {
 		uint64_t part = rest / MOVED_PART;
 		part = part < MOVED_LONGEST ? part : MOVED_LONGEST;
-		return part > MOVED_SHORTEST ? part - part % GM_POOL_GRANULE : MOVED_SHORTEST;
+		return part > GM_POOL_GRANULE ? part - part % GM_POOL_GRANULE : GM_POOL_GRANULE;
 	}
 	if (taken + bytes <= most / WHOLE)
 		return bytes;

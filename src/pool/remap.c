@@ -4,8 +4,8 @@
 #include "pool/grow.h"
 #include "pool/internal.h"
 
-#define MOST 64	       /* chunks moved for one request: some 3 ms */
-#define MOST_SHORT 512 /* the same if handles are short (grow.c): some 26 ms */
+#define MOST 64		/* chunks moved for one request: some 3 ms */
+#define MOST_SHORT 1024 /* the same if handles are short (grow.c): some 50 ms */
 
 /* Are there idle chunks to move, or (`shed`) at least to return to the driver? */
 static bool remap_is_worth(const struct gm_pool *pool, struct gm_want want, bool shed)

@@ -8,8 +8,8 @@ setup() {
 	# MiB. Retired memory is bounded as on a device of 1 GiB. The handles of the program are counted, without
 	# the one of a first context.
 	export SIM_MEMORY=16G GPUMEM_RETIRE=51M GPUMEM_PREWARM=0
-	# Handles of a block of 64 MiB: ordered has short ones.
-	HANDLES=$([ "${GPUMEM_FREE:-}" = ordered ] && echo 4 || echo 1)
+	HANDLES=1 # of a block of 64 MiB; ordered has short ones, and shorter ones where less than 32 GiB are left
+	[ "${GPUMEM_FREE:-}" != ordered ] || { HANDLES=4; export SIM_MEMORY=64G; }
 }
 
 @test "idle chunks are moved where a longer block needs them" {
@@ -40,7 +40,7 @@ same_but_said() {
 @test "GPUMEM_PREWARM maps memory before the first allocation, or reports that there is none" {
 	export SIM_MEMORY=1G
 	KNOBS=(GPUMEM_PREWARM=60%)
-	[ "$(calls cuMemCreate stripes)" -eq $((HANDLES == 1 ? 20 : 154)) ] # 615 MiB, in handles of 32; ordered: of 4
+	[ "$(calls cuMemCreate stripes)" -eq $((HANDLES == 1 ? 20 : 308)) ] # 615 MiB, in handles of 32; ordered: of 2
 	KNOBS=(GPUMEM_PREWARM=2G)
 	same_but_said 'gpumem: GPUMEM_PREWARM: device 0 has no 2.00 GiB, none is mapped (CUDA_ERROR_OUT_OF_MEMORY)'
 	KNOBS=(GPUMEM_PREWARM=512M GPUMEM_LIMIT=500M)

@@ -5,7 +5,7 @@
 #include "log/counters.h"
 
 enum { N = 6 };
-#define HANDLE (4 * GM_MIB) /* less than 4 GiB are left */
+#define HANDLE (2 * GM_MIB) /* less than 8 GiB are left */
 #define BLOCK (64 * GM_MIB)
 #define MOVES (N / 2 * BLOCK / HANDLE)
 
@@ -319,8 +319,8 @@ static void random_calls(void)
 /* A hole between live blocks keeps a part of a handle at either end. */
 static void handles(void)
 {
-	static const uint64_t lengths[] = {16, 16, 12, 8, 4, 4};
-	static const uint64_t left[] = {64, 8, 6, 4, 2, 1}; /* GiB */
+	static const uint64_t lengths[] = {16, 16, 10, 8, 2, 2};
+	static const uint64_t left[] = {64, 32, 20, 16, 4, 1}; /* GiB */
 	start(UINT64_MAX);
 	for (size_t i = 0; i < sizeof left / sizeof *left; i++) {
 		f.pool->memory = left[i] * GM_GIB;
