@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Programs of PyTorch and CuPy with allocations like those of real programs: a training with variable shapes,
+"""Programs of PyTorch, CuPy and JAX with allocations like those of real programs: a training with variable shapes,
 serving with caches that grow, ResNet50, a graph network over random graphs, churn. For framework_worker.py.
 
 A program has step(number), whose shapes and values depend on the number and the state; checksum(value) of the
@@ -77,6 +77,23 @@ class Cupy:
 
     def synchronize(self):
         cupy.cuda.runtime.deviceSynchronize()
+
+
+class Jax:
+    def __init__(self):
+        global jax, jnp
+        import jax
+        import jax.numpy as jnp
+
+    def begin(self):
+        self.synchronize()
+
+    def name(self):
+        return jax.devices()[0].device_kind
+
+    def synchronize(self):
+        """Work of a device runs in the order of the calls."""
+        jax.block_until_ready(jnp.zeros(()) + 1)
 
 
 # --- GPT-like training: each step has another number of sequences, of another length
@@ -362,8 +379,56 @@ class Arrays:
         return value
 
 
-PROGRAMS = {"train": Train, "serve": Serve, "resnet": Resnet, "gcn": Gcn, "churn": Churn, "cupy": Arrays}
+# --- JAX: a training with sequences of four lengths, each of which is compiled once
+
+class Decoder:
+    LAYERS, WIDTH, HEADS, WORDS = 4, 1024, 8, 8192
+    LENGTHS, TOKENS, RATE = (128, 256, 512, 1024), 8192, 1e-3
+
+    def __init__(self, library):
+        sizes = {"words": (self.WORDS, self.WIDTH)}
+        for layer in range(self.LAYERS):
+            sizes.update({"qkv%d" % layer: (self.WIDTH, 3 * self.WIDTH), "out%d" % layer: (self.WIDTH, self.WIDTH),
+                          "up%d" % layer: (self.WIDTH, 4 * self.WIDTH), "down%d" % layer: (4 * self.WIDTH, self.WIDTH)})
+        keys = jax.random.split(jax.random.key(1), len(sizes))
+        weights = {name: jax.random.normal(key, size, jnp.bfloat16) * 0.02 for key, (name, size) in zip(keys, sizes.items())}
+        self.state = weights, jax.tree.map(jnp.zeros_like, weights)
+        self.learn = jax.jit(self.learn, donate_argnums=0)
+
+    @staticmethod
+    def norm(x):
+        return x * jax.lax.rsqrt(jnp.mean(jnp.square(x), -1, keepdims=True) + 1e-5)
+
+    def loss(self, weights, words):
+        x = weights["words"][words[:, :-1]]
+        rows, length, _ = x.shape
+        later = jnp.tril(jnp.ones((length, length), bool))
+        for layer in range(self.LAYERS):
+            q, k, v = jnp.split((self.norm(x) @ weights["qkv%d" % layer]).reshape(rows, length, self.HEADS, -1), 3, -1)
+            scores = jnp.where(later, jnp.einsum("rqhw,rkhw->rhqk", q, k) / q.shape[-1] ** 0.5, -1e4)
+            heads = jnp.einsum("rhqk,rkhw->rqhw", jax.nn.softmax(scores.astype(jnp.float32)).astype(x.dtype), v)
+            x = x + heads.reshape(x.shape) @ weights["out%d" % layer]
+            x = x + jax.nn.gelu(self.norm(x) @ weights["up%d" % layer]) @ weights["down%d" % layer]
+        scores = jax.nn.log_softmax((self.norm(x) @ weights["words"].T).astype(jnp.float32))
+        return -jnp.take_along_axis(scores, words[:, 1:, None], 2).mean()
+
+    def learn(self, state, words):
+        weights, momentum = state
+        loss, gradient = jax.value_and_grad(self.loss)(weights, words)
+        momentum = jax.tree.map(lambda m, g: 0.9 * m + g, momentum, gradient)
+        return (jax.tree.map(lambda w, m: w - self.RATE * m, weights, momentum), momentum), loss
+
+    def step(self, number):
+        length = random.Random(number).choice(self.LENGTHS)
+        words = jax.random.randint(jax.random.key(number), (self.TOKENS // length, length + 1), 0, self.WORDS)
+        self.state, loss = self.learn(self.state, words)
+        return loss
+
+    checksum = staticmethod(Train.checksum)
+
+
+PROGRAMS = {"train": Train, "serve": Serve, "resnet": Resnet, "gcn": Gcn, "churn": Churn, "cupy": Arrays, "jax": Decoder}
 
 
 def library_of(program):
-    return Cupy() if program == "cupy" else Torch()
+    return {"cupy": Cupy, "jax": Jax}.get(program, Torch)()

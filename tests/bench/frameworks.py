@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Programs of PyTorch and CuPy (framework_programs.py) with each allocator. Run by run.sh.
+"""Programs of PyTorch, CuPy and JAX (framework_programs.py) with each allocator. Run by run.sh.
 
     frameworks.py RESULT.csv WORK_FOLDER COMMENT...
 
@@ -10,7 +10,8 @@ one. Before that each worker makes its first steps while the others wait, and a 
 context. Rows: PROGRAM/CONFIGURATION, ms a step; .../peak, GiB; .../tokens, the largest step under 16 GiB. The
 peer `fastest` is the native configuration with the lowest median; a comment names it. `floor` is an
 allocator of cudaMalloc that only keeps stacks of blocks (floor.c). Environment:
-BENCH_SECONDS (200): later no part and no further pair begins; BENCH_PARTS, names of parts, default all.
+BENCH_SECONDS (200): later no part and no further pair begins; BENCH_PARTS, names of parts, default all;
+BENCH_WIDTH, as 0.03: a part makes pairs until the interval of each ratio reaches no further to either side.
 """
 import json
 import os
@@ -19,7 +20,7 @@ import subprocess
 import sys
 import time
 
-from measure import Client, Gone, Table, kill_all
+from measure import Client, Gone, Table, interval, kill_all
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 GIB = 1 << 30
@@ -55,6 +56,15 @@ CUPY = {
     "core": (False, {"BENCH_ALLOCATOR": CORE}),
     "core-preloaded": (True, {"BENCH_ALLOCATOR": CORE}),
 }
+GROWS = {"XLA_PYTHON_CLIENT_PREALLOCATE": "false"}  # else a worker takes three quarters of the device
+JAX = {
+    "own": (False, GROWS),
+    "async": (False, dict(GROWS, XLA_PYTHON_CLIENT_ALLOCATOR="cuda_async")),
+    "platform": (False, {"XLA_PYTHON_CLIENT_ALLOCATOR": "platform"}),
+    "default": (True, GROWS),
+    "default-platform": (True, {"XLA_PYTHON_CLIENT_ALLOCATOR": "platform"}),
+}
+FAMILIES = {"cupy": CUPY, "jax": JAX}
 FIRST = ("cache", "expandable", "async", "default", "ordered")
 OTHERS = ("cache", "no-cache", "sync", "defer", "core", "core-preloaded")
 ONCE = ("cache", "expandable", "floor", "default", "defer", "ordered", "core")
@@ -72,13 +82,13 @@ WAVES = (
     (Part("train", "train", FIRST, 16, 15, 4), Part("serve", "serve", FIRST + ("defer", "floor"), 60, 15, 12),
      Part("limit", "train", ("cache", "expandable", "default", "ordered"), 8, 0, 0)),
     (Part("train-others", "train", OTHERS, 16, 15, 4), Part("serve-others", "serve", OTHERS, 60, 15, 12)),
-    (Part("cupy", "cupy", tuple(CUPY), 50, 15, 50),),
+    (Part("cupy", "cupy", tuple(CUPY), 50, 15, 50), Part("jax", "jax", tuple(JAX), 12, 15, 8)),
     (Part("resnet", "resnet", ONCE, 8, 6, 4), Part("gcn", "gcn", ONCE, 24, 6, 4), Part("churn", "churn", ONCE, 4, 6, 1)),
 )
 
 
 def configuration(program, name):
-    return (CUPY if program == "cupy" else CONFIGURATIONS)[name]
+    return FAMILIES.get(program, CONFIGURATIONS)[name]
 
 
 def is_native(program, name):
@@ -89,7 +99,7 @@ def is_native(program, name):
 class Worker(Client):
     def __init__(self, suite, part, name):
         preloaded, knobs = configuration(part.program, name)
-        environment = {k: v for k, v in os.environ.items() if not k.startswith(("GPUMEM_", "PYTORCH_", "BENCH_"))}
+        environment = {k: v for k, v in os.environ.items() if not k.startswith(("GPUMEM_", "PYTORCH_", "XLA_", "BENCH_"))}
         environment.update(knobs)
         log = os.path.join(suite.work, part.name + "." + name + ".gml") if preloaded else None
         if log:
@@ -119,6 +129,7 @@ class Suite:
         self.began = time.monotonic()
         self.seconds = float(os.environ.get("BENCH_SECONDS", 200))
         self.preload = os.path.abspath(os.environ.get("BENCH_PRELOAD") or os.path.join(HERE, "libgpumem.so"))
+        self.width = float(os.environ.get("BENCH_WIDTH", 0))
         self.parts = os.environ.get("BENCH_PARTS", "").split()
         self.values = {}  # (program, kind, unit): {configuration: one value for each turn}
         self.fastest = {}  # program: configuration
@@ -216,13 +227,25 @@ class Suite:
             self.table.comment("%s: sums of %s differ from those of %s in %d of %d turns" %
                                (part.name, name, names[0], differ, len(workers[name].checks)))
 
+    def is_narrow(self, part):
+        """Is the interval of each ratio of the part as narrow as BENCH_WIDTH asks? Always without it."""
+        values = self.values[part.name, "", "ms"]
+        for name in values if self.width else ():
+            for peer in values:
+                if is_native(part.program, name) or not is_native(part.program, peer):
+                    continue
+                low, high = interval([b / a for a, b in zip(values[name], values[peer])]) or (0, 1)
+                if high - low > 2 * self.width:
+                    return False
+        return True
+
     def run_pairs(self, part, workers):
         self.begin(part, workers)
         self.rows()
-        for nth in range(part.pairs):
-            if not workers or nth and self.is_over():
-                break
+        nth = 0
+        while workers and not (nth and self.is_over()) and (nth < part.pairs or not self.is_narrow(part)):
             self.turn(part, workers, nth)
+            nth += 1
         self.compare(part, workers)
 
     @staticmethod
