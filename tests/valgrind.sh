@@ -4,5 +4,6 @@
 # Either gives exit status 99.
 SIM_MEMFD=1
 export SIM_MEMFD
-exec valgrind --quiet --error-exitcode=99 --leak-check=full --show-leak-kinds=definite --errors-for-leak-kinds=definite \
+exec valgrind --quiet --max-threads=2000 --error-exitcode=99 \
+	--leak-check=full --show-leak-kinds=definite --errors-for-leak-kinds=definite \
 	--suppressions="$(dirname "$0")/valgrind.supp" "$@"

@@ -24,7 +24,7 @@
  * (1) if frees are deferred; else as flush.
  * (2) only if the driver cannot record fences, and more than config.retire is retired.
  * (3) a little, while more is retired than suits the live bytes (patience.h).
- * (4) 256 if handles are short.
+ * (4) 1024 if handles are short.
  *
  * A step is called under the pool's lock. CUDA_SUCCESS: there may be idle memory now.
  */

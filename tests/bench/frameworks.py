@@ -28,7 +28,7 @@ LIMIT = 16 * GIB
 PATIENCE = 100  # seconds for an answer
 TRIM = 12  # seconds after which a preloaded worker has returned its idle memory (GPUMEM_TRIM_AFTER: 10 s)
 CORE = os.path.join(HERE, "libgpumem-core.so.0")
-FLOOR = os.path.join(HERE, "libfloor.so")  # cudaMalloc that does nothing
+FLOOR = os.path.join(HERE, "libfloor.so")  # cudaMalloc from stacks of freed blocks
 ADAPTER = os.path.join(HERE, "torch_adapter.so")  # CORE for PyTorch
 UNCACHED = {"PYTORCH_NO_CUDA_MEMORY_CACHING": "1"}
 

@@ -3,6 +3,7 @@
 #include "hot_fake.h"
 
 #include "log/counters.h"
+#include "pool/grow.h"
 
 enum { N = 6 };
 #define HANDLE (2 * GM_MIB) /* less than 8 GiB are left */
