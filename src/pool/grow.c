@@ -90,8 +90,8 @@ uint64_t gm_pool_shortfall(const struct gm_pool *pool, uint64_t length, uint64_t
 #define PART 128
 #define LONGEST (512 * GM_MIB)
 #define SHORTEST (32 * GM_MIB)
-/* Under GPUMEM_FREE=ordered: at most 1/2048 of the part not taken, and 16 MiB. */
-#define MOVED_PART 2048
+/* Under GPUMEM_FREE=ordered: at most 1/3072 of the part not taken, and 16 MiB. */
+#define MOVED_PART 3072
 #define MOVED_LONGEST (16 * GM_MIB)
 
 /* Few long handles cost least. But a handle can only be returned or moved whole, and one live block

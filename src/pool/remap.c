@@ -7,12 +7,25 @@
 #define MOST 64		/* chunks moved for one request: some 3 ms */
 #define MOST_SHORT 1024 /* the same if handles are short (grow.c): some 50 ms */
 
+/* May the pool have spare memory, and grow in place of a move? A program whose sizes change from
+ * step to step moves chunks in each step. With spare memory, mapped once, most blocks fit where
+ * they are: of 15 moves a step 0.2 are left (doc/performance.md, "Targets of frameworks"). */
+static bool pool_may_spare(const struct gm_pool *pool, uint64_t bytes)
+{
+	uint64_t peak = pool->requested_peak;
+	uint64_t most = peak + gm_share_of(peak, pool->config.spare_ppm);
+	return pool->config.order && pool->config.spare_ppm && bytes <= gm_pool_room(pool) &&
+	       pool->mapped + pool->lent + pool->pending + bytes <= most;
+}
+
 /* Are there idle chunks to move, or (`shed`) at least to return to the driver? */
 static bool remap_is_worth(const struct gm_pool *pool, struct gm_want want, bool shed)
 {
 	CUdeviceptr at;
 	uint64_t bytes = gm_pool_shortfall(pool, want.length, want.align, &at);
-	return shed ? pool->idle_first != NULL : gm_chunks_any(pool, bytes, at, want.context);
+	if (shed)
+		return pool->idle_first != NULL;
+	return !pool_may_spare(pool, bytes) && gm_chunks_any(pool, bytes, at, want.context);
 }
 
 /* Releases the pool's lock: the callback may take other locks, and some time. */

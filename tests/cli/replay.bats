@@ -416,14 +416,14 @@ Try 'gpumemstat replay --help'" replay --min-utilisation=0.5 --policy=pytorch t.
 }
 
 # Traces of tests/bench/framework_programs.py on an H200, without PyTorch's cache: 16 steps of `train`, 60 of `serve`.
-@test "replay of a GPT's training and serving: ordered maps at most 1.15 times the live peak, and less than expandable segments" {
+@test "replay of a GPT's training and serving: ordered maps at most 1.15 times the live peak, and 1.05 times expandable segments" {
 	local traces=("$BATS_TEST_DIRNAME"/traces/{train,serve}.csv.gz)
 	for lag in 0s 1ms 100ms 1s; do
 		"$TOOL" replay --json --policy=pool-ordered,expandable --lag=$lag "${traces[@]}" >out
 		jq -e '.traces | length == 2 and all(.requested_peak > 3e9 and .policies[0].failed == 0)' out
 		jq -c '.traces[] | [.requested_peak, .policies[].mapped_peak]' out
 		jq -e '.traces | all(.policies[0].mapped_peak <= 1.15 * .requested_peak)' out
-		jq -e '.traces | all(.policies[0].mapped_peak < .policies[1].mapped_peak)' out
+		jq -e '.traces | all(.policies[0].mapped_peak <= 1.05 * .policies[1].mapped_peak)' out
 		# Expandable segments need 7,448 MiB for the first one.
 		"$TOOL" replay --json --policy=pool-ordered --lag=$lag --limit=7500M "${traces[0]}" >limited
 		jq -e '.traces[0].policies[0].failed == 0' limited

@@ -317,10 +317,42 @@ static void random_calls(void)
 	fake_end(f.pool, "random calls");
 }
 
+/* Up to a part of the live peak the pool grows, and later blocks fit without moves. */
+static void spare(void)
+{
+	struct gm_block b[N];
+	stripes(b);
+	f.pool->config.spare_ppm = 250000; /* of N blocks: 1.5 */
+	uint64_t mapped = fake_stats(f.pool).mapped;
+	struct gm_block two = take(BLOCK * 3 / 2);
+	TAP_OK(two.base && fake_valid(f.pool), "no hot block is long enough for a block");
+	TAP_IS(f.pool->n_aliases, 0, "while there is little spare memory no chunk moves for it");
+	TAP_IS(fake_stats(f.pool).mapped - mapped, BLOCK * 3 / 2, "the pool grows");
+	give(two);
+	TAP_IS(take(BLOCK * 3 / 2).base, two.base, "the block fits there the next time");
+	TAP_OK(take(BLOCK * 2).base && f.pool->n_aliases > 0,
+	       "beyond the spare memory hot chunks move");
+	TAP_IS(fake_stats(f.pool).mapped - mapped, BLOCK * 3 / 2, "and the pool does not grow");
+	fake_end(f.pool, "spare memory");
+}
+
+/* At a limit there is no spare memory. */
+static void spare_at_limit(void)
+{
+	struct gm_block b[N];
+	stripes(b);
+	f.pool->config.spare_ppm = 250000;
+	f.pool->config.limit = N * BLOCK + BLOCK;
+	TAP_OK(take(BLOCK * 3 / 2).base && fake_valid(f.pool), "a block at the limit");
+	TAP_OK(f.pool->n_aliases > 0, "is served by a move");
+	TAP_IS(fake_stats(f.pool).mapped, N * BLOCK, "and not by growth");
+	fake_end(f.pool, "spare memory at a limit");
+}
+
 /* A hole between live blocks keeps a part of a handle at either end. */
 static void handles(void)
 {
-	static const uint64_t lengths[] = {16, 16, 10, 8, 2, 2};
+	static const uint64_t lengths[] = {16, 10, 6, 4, 2, 2};
 	static const uint64_t left[] = {64, 32, 20, 16, 4, 1}; /* GiB */
 	start(UINT64_MAX);
 	for (size_t i = 0; i < sizeof left / sizeof *left; i++) {
@@ -343,6 +375,8 @@ int main(void)
 	fence_passes_meanwhile();
 	map_fails();
 	unmap_fails();
+	spare();
+	spare_at_limit();
 	lent();
 	of_another_context();
 	access_fails();
