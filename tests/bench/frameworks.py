@@ -9,8 +9,11 @@ one. Before that each worker makes its first steps while the others wait, and a 
 (framework_memory.py) polls the device's used memory: a worker's peak is above the memory in use before its
 context. Rows: PROGRAM/CONFIGURATION, ms a step; .../peak, GiB; .../tokens, the largest step under 16 GiB. The
 peer `fastest` is the native configuration with the lowest median; a comment names it. `floor` is an
-allocator of cudaMalloc that only keeps stacks of blocks (floor.c). Environment:
-BENCH_SECONDS (200): later no part and no further pair begins; BENCH_PARTS, names of parts, default all;
+allocator of cudaMalloc that only keeps stacks of blocks (floor.c).
+
+A preloaded worker of a part of n workers has GPUMEM_TRIM_AFTER=10s times n, because it works one n-th of the
+time. With the default it would return idle memory after a second, as beside any other process that grows.
+Environment: BENCH_SECONDS (200): later no part and no further pair begins; BENCH_PARTS, names of parts, default all;
 BENCH_WIDTH, as 0.03: a part makes pairs until the interval of each ratio reaches no further to either side.
 """
 import json
@@ -26,7 +29,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 GIB = 1 << 30
 LIMIT = 16 * GIB
 PATIENCE = 100  # seconds for an answer
-TRIM = 12  # seconds after which a preloaded worker has returned its idle memory (GPUMEM_TRIM_AFTER: 10 s)
+TRIM = 10  # seconds: the default of GPUMEM_TRIM_AFTER
 CORE = os.path.join(HERE, "libgpumem-core.so.0")
 FLOOR = os.path.join(HERE, "libfloor.so")  # cudaMalloc from stacks of freed blocks
 ADAPTER = os.path.join(HERE, "torch_adapter.so")  # CORE for PyTorch
@@ -99,11 +102,13 @@ def is_native(program, name):
 class Worker(Client):
     def __init__(self, suite, part, name):
         preloaded, knobs = configuration(part.program, name)
+        compiled = os.path.join(suite.work, "jax-cache")  # else each worker compiles for half a minute
         environment = {k: v for k, v in os.environ.items() if not k.startswith(("GPUMEM_", "PYTORCH_", "XLA_", "BENCH_"))}
-        environment.update(knobs)
+        environment.update(knobs, JAX_COMPILATION_CACHE_DIR=compiled, JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS="0")
         log = os.path.join(suite.work, part.name + "." + name + ".gml") if preloaded else None
         if log:
-            environment.update(LD_PRELOAD=suite.preload, GPUMEM_LOG_NAME=log)
+            environment.update(LD_PRELOAD=suite.preload, GPUMEM_LOG_NAME=log,
+                               GPUMEM_TRIM_AFTER="%ds" % (TRIM * len(part.names)))
             if part.name == "limit":
                 environment["GPUMEM_LIMIT"] = str(LIMIT)
         super().__init__([sys.executable, os.path.join(HERE, "framework_worker.py"), part.program], environment, suite.work, log)
@@ -190,12 +195,11 @@ class Suite:
 
     def begin(self, part, workers):
         """Sets each worker up, and makes its first steps, one worker at a time. Removes workers that fail. What other
-        workers hold must not change meanwhile: a native one returns nothing, a preloaded one what it has idle."""
-        used = -TRIM
+        workers hold must not change meanwhile: a native one returns nothing, a preloaded one nothing so early."""
+        returns = None
         for name, worker in list(workers.items()):
             try:
                 worker.ready(PATIENCE)
-                time.sleep(max(0, used + TRIM - time.monotonic()))
 
                 def first():
                     worker.ask("setup")
@@ -203,7 +207,10 @@ class Suite:
                 (_, check), peak = self.peak_of(first)
                 worker.checks.append(check)
                 self.add(part.name, "peak", "GiB", {name: peak})
-                used = time.monotonic() if worker.log else used
+                if returns is None and worker.log:
+                    returns = time.monotonic() + TRIM * len(part.names)
+                if returns and time.monotonic() > returns:
+                    self.table.comment("%s: others returned memory, so its peak may be too low" % worker.name)
             except Gone as why:
                 self.skip(worker.name, why)
                 kill_all([workers.pop(name)])
