@@ -10,9 +10,7 @@
 
 bool gm_alias_is_allowed(const struct gm_pool *pool, uint64_t context)
 {
-	const struct gm_hot *hot = &pool->extents.hot;
-	return context && pool->n_aliases < GM_ALIASES && gm_hot_goes_on(pool, hot) &&
-	       hot->heat.epoch->context == context;
+	return context && pool->n_aliases < GM_ALIASES && gm_hot_is_for(pool, context);
 }
 
 void gm_alias_add(struct gm_pool *pool, struct gm_run *run, const struct gm_heat *heat)

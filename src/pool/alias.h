@@ -19,7 +19,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define GM_ALIASES 1024 /* from so many on hot chunks stay where they are */
+#define GM_ALIASES 4096 /* from so many on hot chunks stay where they are */
 
 struct gm_heat;
 struct gm_pool;

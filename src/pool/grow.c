@@ -60,20 +60,20 @@ bool gm_pool_can_hold(struct gm_pool *pool, uint64_t length)
 	return kept <= most && length <= most - kept;
 }
 
-uint64_t gm_pool_shortfall(const struct gm_pool *pool, uint64_t length, uint64_t align,
-			   CUdeviceptr *at)
+uint64_t gm_pool_shortfall(const struct gm_pool *pool, struct gm_want want, CUdeviceptr *at)
 {
-	uint64_t least = gm_round_up(length, GM_POOL_GRANULE);
+	uint64_t least = gm_round_up(want.length, GM_POOL_GRANULE);
 	gm_lock_assert_held(GM_LOCK_RANK_POOL);
 	*at = 0;
 	for (const struct gm_run *run = pool->range.free; run; run = run->next) {
 		const struct gm_extent *tail = gm_table_ends_at(&pool->table, run->base);
-		if (!tail || GM_GET(tail->piece.state) != GM_IDLE)
+		if (!tail || GM_GET(tail->piece.state) != GM_IDLE ||
+		    (tail->piece.stamp && !gm_hot_is_for(pool, want.context)))
 			continue;
-		CUdeviceptr from = gm_round_up(GM_GET(tail->piece.base), align);
-		if (from >= run->base || run->base - from >= length)
+		CUdeviceptr from = gm_round_up(GM_GET(tail->piece.base), want.align);
+		if (from >= run->base || run->base - from >= want.length)
 			continue;
-		uint64_t bytes = gm_round_up(length - (run->base - from), GM_POOL_GRANULE);
+		uint64_t bytes = gm_round_up(want.length - (run->base - from), GM_POOL_GRANULE);
 		if (bytes < least && bytes <= run->size) {
 			least = bytes;
 			*at = run->base;

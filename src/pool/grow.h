@@ -7,6 +7,7 @@
 #define GM_POOL_GROW_H
 
 #include "pool/chunk.h"
+#include "pool/fit.h"
 
 /* --- the pool's lock is held --- */
 
@@ -18,10 +19,9 @@ uint64_t gm_pool_room(const struct gm_pool *pool);
  * Empties the shelves. */
 bool gm_pool_can_hold(struct gm_pool *pool, uint64_t length);
 
-/* The fewest bytes to map, at *at (0: anywhere), for an idle extent of `length` bytes at a multiple
- * of `align`. An idle extent followed by free addresses is extended. */
-uint64_t gm_pool_shortfall(const struct gm_pool *pool, uint64_t length, uint64_t align,
-			   CUdeviceptr *at);
+/* The fewest bytes to map, at *at (0: anywhere), for an extent that serves `want`. An idle extent
+ * followed by free addresses is extended, or a hot one that the context may get. */
+uint64_t gm_pool_shortfall(const struct gm_pool *pool, struct gm_want want, CUdeviceptr *at);
 
 /* The length of the handles for a growth by `bytes`. */
 uint64_t gm_pool_piece(const struct gm_pool *pool, uint64_t bytes);

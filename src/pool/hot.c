@@ -265,6 +265,12 @@ bool gm_hot_goes_on(const struct gm_pool *pool, const struct gm_hot *hot)
 	return GM_GET(hot->bytes) && run_goes_on(pool, hot->heat.run);
 }
 
+bool gm_hot_is_for(const struct gm_pool *pool, uint64_t context)
+{
+	const struct gm_hot *hot = &pool->extents.hot;
+	return gm_hot_goes_on(pool, hot) && hot->heat.epoch->context == context;
+}
+
 bool gm_hot_join(struct gm_pool *pool)
 {
 	return gm_hot_goes_on(pool, &pool->extents.hot) && gm_extents_join_hot(&pool->extents);

@@ -90,6 +90,9 @@ bool gm_hot_mark(struct gm_pool *pool, struct gm_hot *hot, struct gm_piece *piec
 /* Has the stock hot memory, whose run goes on? */
 bool gm_hot_goes_on(const struct gm_pool *pool, const struct gm_hot *hot);
 
+/* May a block of the context get the hot memory of the extents? */
+bool gm_hot_is_for(const struct gm_pool *pool, uint64_t context);
+
 /* A piece with a stamp was taken out of the stock for an allocation. False: its run has ended, and
  * it is stranded. A piece that a fence covers by now loses its stamp. */
 bool gm_hot_take(struct gm_pool *pool, struct gm_hot *hot, struct gm_piece *piece);

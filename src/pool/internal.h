@@ -21,6 +21,7 @@
 #include "pool/range.h"
 #include "pool/shelf.h"
 #include "pool/slab.h"
+#include "pool/spare.h"
 
 struct gm_peer {
 	CUdevice device;
@@ -103,6 +104,7 @@ struct gm_pool {
 	unsigned giving;	   /* threads that are moving or returning chunks now */
 	pthread_cond_t given_back; /* signalled when `giving` becomes 0 */
 	unsigned check_turn;	   /* calls of gm_pool_debug_check */
+	struct gm_spare spare_memory;
 	/* ns for which allocations may wait, as of the time patience_at (patience.h) */
 	uint64_t patience, patience_at;
 };

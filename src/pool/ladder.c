@@ -70,7 +70,8 @@ static CUresult step_collect(struct gm_pool *pool, struct gm_want want)
  * one doubles the pool, up to GM_POOL_CHUNK. A longer block gets the memory that it lacks and no
  * more, which costs as much as natively, and is idle again together with the block. But if frees
  * are deferred the growth is at least the retired bytes, up to GM_POOL_DEFERRED: each thread will
- * have blocks that are retired and blocks that it allocates.
+ * have blocks that are retired and blocks that it allocates. Not so if most of them are hot, for
+ * then they serve the next allocations.
  */
 static uint64_t growth_least(const struct gm_pool *pool, struct gm_want want)
 {
@@ -82,7 +83,8 @@ static uint64_t growth_least(const struct gm_pool *pool, struct gm_want want)
 			return GM_POOL_CHUNK;
 		return mapped ? mapped : GM_POOL_GRANULE;
 	}
-	uint64_t more = pool->config.defer ? gm_pool_waiting(pool) : 0;
+	bool defers = pool->config.defer && !pool->config.order;
+	uint64_t more = defers ? gm_pool_waiting(pool) : 0;
 	if (more > GM_POOL_DEFERRED)
 		more = GM_POOL_DEFERRED;
 	return more - more % gm_round_up(want.length, GM_POOL_GRANULE);
@@ -93,18 +95,21 @@ static CUresult step_grow(struct gm_pool *pool, struct gm_want want)
 	CUdeviceptr at = 0;
 	uint64_t least = growth_least(pool, want), bytes = least;
 	if (want.length > least) /* else one chunk is enough, at any address */
-		bytes = gm_pool_shortfall(pool, want.length, want.align, &at);
+		bytes = gm_pool_shortfall(pool, want, &at);
 	if (bytes < least)
 		bytes = least;
 	if (pool->config.chunk)
 		bytes += (least - bytes % least) % least;
-	return gm_pool_map(pool, at, NULL, bytes, gm_pool_piece(pool, bytes));
+	uint64_t mapped = pool->mapped + pool->lent + pool->pending + bytes;
+	CUresult result = gm_pool_map(pool, at, NULL, bytes, gm_pool_piece(pool, bytes));
+	gm_spare_learn(pool, mapped, result);
+	return result;
 }
 
 static CUresult step_grow_less(struct gm_pool *pool, struct gm_want want)
 {
 	CUdeviceptr at;
-	uint64_t bytes = gm_pool_shortfall(pool, want.length, want.align, &at);
+	uint64_t bytes = gm_pool_shortfall(pool, want, &at);
 	return bytes < growth_least(pool, want) ? gm_pool_map(pool, at, NULL, bytes, bytes)
 						: CUDA_ERROR_OUT_OF_MEMORY;
 }
@@ -114,7 +119,7 @@ static CUresult step_grow_in_pieces(struct gm_pool *pool, struct gm_want want)
 {
 	CUdeviceptr at;
 	CUresult result = CUDA_ERROR_OUT_OF_MEMORY;
-	uint64_t bytes = gm_pool_shortfall(pool, want.length, want.align, &at);
+	uint64_t bytes = gm_pool_shortfall(pool, want, &at);
 	for (unsigned n = 4; n <= 16 && result == CUDA_ERROR_OUT_OF_MEMORY; n *= 4) {
 		uint64_t piece = gm_round_up(gm_pool_piece(pool, bytes) / n, GM_POOL_GRANULE);
 		if (piece && piece < bytes)
@@ -151,7 +156,7 @@ static CUresult memory_exchange(struct gm_pool *pool, struct gm_want want, uint6
 	CUdeviceptr at;
 	if (!gm_pool_can_hold(pool, want.length) || !gm_pool_shed(pool, bytes))
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	bytes = gm_pool_shortfall(pool, want.length, want.align, &at);
+	bytes = gm_pool_shortfall(pool, want, &at);
 	CUresult result = gm_pool_map(pool, at, NULL, bytes, gm_pool_piece(pool, bytes));
 	return result == CUDA_ERROR_OUT_OF_MEMORY ? step_grow_in_pieces(pool, want) : result;
 }
@@ -172,7 +177,7 @@ static CUresult step_recall(struct gm_pool *pool, struct gm_want want)
 	CUdeviceptr at;
 	if (!gm_pool_recall(pool))
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	uint64_t bytes = gm_pool_shortfall(pool, want.length, want.align, &at);
+	uint64_t bytes = gm_pool_shortfall(pool, want, &at);
 	CUresult result = gm_pool_map(pool, at, NULL, bytes, gm_pool_piece(pool, bytes));
 	return result == CUDA_ERROR_OUT_OF_MEMORY ? step_grow_in_pieces(pool, want) : result;
 }

@@ -60,8 +60,8 @@ struct gm_pool_config {
 	/* The bound at which allocations look and wait a little before the pool grows (patience.h),
 	 * in ppm of the live bytes, and never more than `retire`. 0: `retire` itself. */
 	uint32_t retire_ppm;
-	/* Under `order`: chunks move only once as much is mapped as the peak of live bytes, and
-	 * this part of it, in ppm (remap.c). */
+	/* Under `order`: the part of the peak of live bytes that may be mapped beyond it before
+	 * chunks move, in ppm (spare.h). 0: chunks move at once. */
 	uint32_t spare_ppm;
 	_Atomic uint64_t *outside; /* bytes of the process on the device that are not the pool's and
 				    * count against `limit`; the caller's variable; NULL: none */

@@ -3,36 +3,26 @@
 
 #include "pool/grow.h"
 #include "pool/internal.h"
+#include "pool/spare.h"
 
 #define MOST 64		/* chunks moved for one request: some 3 ms */
 #define MOST_SHORT 1024 /* the same if handles are short (grow.c): some 50 ms */
 
-/* May the pool have spare memory, and grow in place of a move? A program whose sizes change from
- * step to step moves chunks in each step. With spare memory, mapped once, most blocks fit where
- * they are: of 15 moves a step 0.2 are left (doc/performance.md, "Targets of frameworks"). */
-static bool pool_may_spare(const struct gm_pool *pool, uint64_t bytes)
-{
-	uint64_t peak = pool->requested_peak;
-	uint64_t most = peak + gm_share_of(peak, pool->config.spare_ppm);
-	return pool->config.order && pool->config.spare_ppm && bytes <= gm_pool_room(pool) &&
-	       pool->mapped + pool->lent + pool->pending + bytes <= most;
-}
-
-/* Are there idle chunks to move, or (`shed`) at least to return to the driver? */
-static bool remap_is_worth(const struct gm_pool *pool, struct gm_want want, bool shed)
+/* Are there idle chunks to move, unless spare memory is better; or (`shed`) at least to return to
+ * the driver? */
+static bool remap_is_worth(struct gm_pool *pool, struct gm_want want, bool shed)
 {
 	CUdeviceptr at;
-	uint64_t bytes = gm_pool_shortfall(pool, want.length, want.align, &at);
+	uint64_t bytes = gm_pool_shortfall(pool, want, &at);
 	if (shed)
 		return pool->idle_first != NULL;
-	return !pool_may_spare(pool, bytes) && gm_chunks_any(pool, bytes, at, want.context);
+	return !gm_spare_suits(pool, want, bytes) && gm_chunks_any(pool, bytes, at, want.context);
 }
 
 /* Releases the pool's lock: the callback may take other locks, and some time. */
 static bool remap_is_allowed(struct gm_pool *pool)
 {
 	const struct gm_pool_config *config = &pool->config;
-	gm_hot_cool(pool, false);
 	if (!config->may_remap)
 		return true;
 	gm_pool_unlock(pool);
@@ -41,16 +31,28 @@ static bool remap_is_allowed(struct gm_pool *pool)
 	return may;
 }
 
+/* Does the request fit once it is known what fences cover, or if hot extents join idle ones? Drops
+ * the lock meanwhile. */
+static bool hot_fits(struct gm_pool *pool, struct gm_want want)
+{
+	gm_hot_cool(pool, false);
+	return gm_extents_fit(&pool->extents, want.length, want.align) ||
+	       (gm_alias_is_allowed(pool, want.context) && gm_hot_join(pool) &&
+		gm_extents_fit(&pool->extents, want.length, want.align));
+}
+
 CUresult gm_pool_remap(struct gm_pool *pool, struct gm_want want, bool shed)
 {
 	CUdeviceptr at;
 	gm_lock_assert_held(GM_LOCK_RANK_POOL);
+	if (pool->config.order && hot_fits(pool, want))
+		return CUDA_SUCCESS;
 	/* While the pool can grow, threads that defer their frees keep their shelves. */
 	bool keeps = pool->config.defer && !pool->config.order && !shed;
 	if ((!keeps && !gm_pool_can_hold(pool, want.length)) || !remap_is_worth(pool, want, shed) ||
 	    !remap_is_allowed(pool))
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	uint64_t bytes = gm_pool_shortfall(pool, want.length, want.align, &at);
+	uint64_t bytes = gm_pool_shortfall(pool, want, &at);
 	unsigned most = pool->config.order ? MOST_SHORT : MOST;
 	gm_shelves_empty(pool);
 	if (gm_alias_is_allowed(pool, want.context))

@@ -249,6 +249,23 @@ static void of_another_context(void)
 	fake_end(f.pool, "another context");
 }
 
+/* Memory mapped behind it would be joined with it, and then be as hot. */
+static void tail_of_another_context(void)
+{
+	struct gm_block tail, large = {0};
+	start(UINT64_MAX);
+	take(BLOCK);
+	tail = take(BLOCK);
+	give(tail);
+	gm_pool_alloc(f.pool, 2 * BLOCK, CONTEXT + 1, &large);
+	TAP_OK(large.base && large.base != tail.base,
+	       "a hot tail is not extended for another context");
+	TAP_IS(fake_stats(f.pool).mapped, 4 * BLOCK, "the pool grows by the whole block, once");
+	TAP_OK(fake_valid(f.pool), "the pool is valid");
+	gm_pool_context_gone(f.pool, CONTEXT + 1);
+	fake_end(f.pool, "a tail of another context");
+}
+
 static unsigned n_visits;
 
 static void grant_in_move(enum fake_call call)
@@ -336,6 +353,79 @@ static void spare(void)
 	fake_end(f.pool, "spare memory");
 }
 
+/* A peak of which much was returned to the driver counts no more. */
+static void spare_after_peak(void)
+{
+	struct gm_block b[N];
+	start(UINT64_MAX);
+	give(take(12 * BLOCK));
+	work_has_ended = true;
+	gm_pool_give_back(f.pool, 0, true);
+	work_has_ended = false;
+	for (unsigned i = 0; i < N; i++)
+		b[i] = take(BLOCK);
+	for (unsigned i = 0; i < N; i += 2)
+		give(b[i]);
+	f.pool->config.spare_ppm = 125000;
+	TAP_OK(take(3 * BLOCK).base && fake_valid(f.pool), "a block after an early peak");
+	TAP_IS(fake_stats(f.pool).mapped, N * BLOCK, "is served by a move");
+	TAP_IS(f.pool->n_aliases, MOVES, "for much of the peak was returned to the driver");
+	fake_end(f.pool, "an early peak");
+}
+
+/* What the driver refused is not tried again for spare memory. */
+static void spare_refused(void)
+{
+	struct gm_block b[N];
+	stripes(b);
+	f.pool->config.spare_ppm = 1000000;
+	fake.fail[FAKE_CREATE] = 1;
+	unsigned created = fake.calls[FAKE_CREATE];
+	TAP_OK(take(BLOCK * 3 / 2).base && fake_valid(f.pool), "the driver refuses spare memory");
+	TAP_OK(fake.calls[FAKE_CREATE] > created, "it was asked");
+	give(b[1]);
+	created = fake.calls[FAKE_CREATE];
+	uint64_t mapped = fake_stats(f.pool).mapped;
+	f.pool->spare_memory.refused = mapped + 4 * BLOCK;
+	TAP_OK(take(4 * BLOCK).base && f.pool->n_aliases > 0, "then a block is served by a move");
+	TAP_OK(fake_stats(f.pool).mapped <= mapped + 2 * BLOCK, "and not by growth alone");
+	fake_end(f.pool, "refused");
+}
+
+/* Before the pool grows, hot memory joins idle neighbours. */
+static void spare_after_join(void)
+{
+	start(UINT64_MAX);
+	struct gm_block first = take(BLOCK), second = take(BLOCK);
+	take(BLOCK);
+	f.pool->config.spare_ppm = 1000000;
+	give(first);
+	work_has_ended = true;
+	gm_pool_give_back(f.pool, UINT64_MAX, false);
+	work_has_ended = false;
+	give(second);
+	uint64_t mapped = fake_stats(f.pool).mapped;
+	TAP_IS(take(2 * BLOCK).base, first.base, "idle and hot memory side by side serve a block");
+	TAP_IS(fake_stats(f.pool).mapped, mapped, "and the pool does not grow");
+	fake_end(f.pool, "joined memory");
+}
+
+/* Memory of an ended run comes back soon, so it is no reason to map more. */
+static void growth_beside_run(void)
+{
+	start(UINT64_MAX);
+	struct gm_block first = take(BLOCK);
+	take(BLOCK);
+	f.pool->config.spare_ppm = 1000000;
+	give(first);
+	run_end();
+	uint64_t mapped = fake_stats(f.pool).mapped;
+	TAP_OK(take(BLOCK / 16).base != first.base, "memory of an ended run waits for its fence");
+	TAP_IS(fake_stats(f.pool).retired, BLOCK, "and is retired");
+	TAP_IS(fake_stats(f.pool).mapped, mapped + BLOCK / 16, "the pool grows by one block");
+	fake_end(f.pool, "growth beside an ended run");
+}
+
 /* At a limit there is no spare memory. */
 static void spare_at_limit(void)
 {
@@ -376,9 +466,14 @@ int main(void)
 	map_fails();
 	unmap_fails();
 	spare();
+	spare_after_peak();
+	spare_refused();
+	spare_after_join();
+	growth_beside_run();
 	spare_at_limit();
 	lent();
 	of_another_context();
+	tail_of_another_context();
 	access_fails();
 	random_calls();
 	return tap_done();

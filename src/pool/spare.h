@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Spare memory, under GPUMEM_FREE=ordered. A program whose sizes change from step to step has a
+ * block that fits nowhere in each step. Then chunks can move (remap.h), in each step again; or the
+ * pool grows, once, and later blocks fit where they are. So the pool grows until a part
+ * (config.spare_ppm) more is mapped than the peak of live bytes, and then chunks move. Of 15 moves
+ * a step of a GPT's training 0.2 are left (doc/performance.md, "Targets of frameworks").
+ *
+ * The peak is that of the process. When a quarter of it was returned to the driver, it begins anew,
+ * and is that of the moments when a block fitted nowhere. The driver may have less memory than the
+ * device has: what it refused is not tried again for spare memory.
+ */
+#ifndef GM_POOL_SPARE_H
+#define GM_POOL_SPARE_H
+
+#include <stdbool.h>
+
+#include "driver/driver.h"
+#include "pool/fit.h"
+
+struct gm_pool;
+
+struct gm_spare {
+	uint64_t peak;	/* of live bytes */
+	uint64_t given; /* the pool's bytes returned to the driver, when the peak began; 0: at first
+			 */
+	uint64_t refused; /* the fewest mapped bytes that the driver refused; 0: none */
+};
+
+/* --- the pool's lock is held --- */
+
+/* `want` fits nowhere: shall the pool grow by `bytes` in place of a move? */
+bool gm_spare_suits(struct gm_pool *pool, struct gm_want want, uint64_t bytes);
+
+/* Growth to `bytes` mapped bytes had this result. */
+void gm_spare_learn(struct gm_pool *pool, uint64_t bytes, CUresult result);
+
+#endif
