@@ -31,14 +31,14 @@ static bool remap_is_allowed(struct gm_pool *pool)
 	return may;
 }
 
-/* Does the request fit once it is known what fences cover, or if hot extents join idle ones? Drops
+/* Does the request fit once it is known what fences cover, and hot extents join idle ones? Drops
  * the lock meanwhile. */
 static bool hot_fits(struct gm_pool *pool, struct gm_want want)
 {
 	gm_hot_cool(pool, false);
-	return gm_extents_fit(&pool->extents, want.length, want.align) ||
-	       (gm_alias_is_allowed(pool, want.context) && gm_hot_join(pool) &&
-		gm_extents_fit(&pool->extents, want.length, want.align));
+	if (gm_alias_is_allowed(pool, want.context))
+		gm_hot_join(pool);
+	return gm_extents_fit(&pool->extents, want.length, want.align);
 }
 
 CUresult gm_pool_remap(struct gm_pool *pool, struct gm_want want, bool shed)

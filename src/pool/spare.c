@@ -25,9 +25,11 @@ bool gm_spare_suits(struct gm_pool *pool, struct gm_want want, uint64_t bytes)
 	gm_lock_assert_held(GM_LOCK_RANK_POOL);
 	if (!pool->config.order || !pool->config.spare_ppm)
 		return false;
-	peak_update(pool, gm_pool_live(pool) + want.length);
+	uint64_t live = gm_pool_live(pool) + want.length;
+	peak_update(pool, live);
 	uint64_t mapped = pool->mapped + pool->lent + pool->pending + bytes;
-	return mapped <= spare->peak + gm_share_of(spare->peak, pool->config.spare_ppm) &&
+	uint64_t more = gm_share_of(spare->peak, pool->config.spare_ppm);
+	return mapped <= spare->peak + more && mapped <= live + more + more * 3 / 5 &&
 	       mapped <= gm_pool_most(pool) && (!spare->refused || mapped < spare->refused);
 }
 

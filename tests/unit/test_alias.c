@@ -339,7 +339,7 @@ static void spare(void)
 {
 	struct gm_block b[N];
 	stripes(b);
-	f.pool->config.spare_ppm = 250000; /* of N blocks: 1.5 */
+	f.pool->config.spare_ppm = 400000; /* of N blocks: 2.4 */
 	uint64_t mapped = fake_stats(f.pool).mapped;
 	struct gm_block two = take(BLOCK * 3 / 2);
 	TAP_OK(two.base && fake_valid(f.pool), "no hot block is long enough for a block");
@@ -426,6 +426,24 @@ static void growth_beside_run(void)
 	fake_end(f.pool, "growth beside an ended run");
 }
 
+/* While much is idle, chunks move: spare memory of 2.4 blocks, and 4 blocks idle. */
+static void spare_while_idle(void)
+{
+	struct gm_block b[N];
+	start(UINT64_MAX);
+	for (unsigned i = 0; i < N; i++)
+		b[i] = take(BLOCK);
+	for (unsigned i = 0; i < N; i++)
+		if (i % 3 != 2)
+			give(b[i]);
+	f.pool->config.spare_ppm = 400000;
+	TAP_OK(take(2 * BLOCK + BLOCK / 8).base && fake_valid(f.pool),
+	       "a block while much is idle");
+	TAP_OK(f.pool->n_aliases > 0, "is served by a move");
+	TAP_IS(fake_stats(f.pool).mapped, N * BLOCK, "and not by growth");
+	fake_end(f.pool, "idle memory");
+}
+
 /* At a limit there is no spare memory. */
 static void spare_at_limit(void)
 {
@@ -470,6 +488,7 @@ int main(void)
 	spare_refused();
 	spare_after_join();
 	growth_beside_run();
+	spare_while_idle();
 	spare_at_limit();
 	lent();
 	of_another_context();
