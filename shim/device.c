@@ -161,6 +161,7 @@ static struct gm_pool *pool_make(unsigned ordinal)
 		.fence_arg = &gm_shim_driver,
 		.defer = knobs->free.choice != GM_FREE_SYNC,
 		.order = gm_shim_order,
+		.unordered = knobs->free.choice == GM_FREE_ORDERED && !gm_shim_order,
 		.idle = knobs->trim_after.trim.after == UINT64_MAX ? NULL
 			: knobs->trim_after.trim.after == 0	   ? gm_trim_idle_now
 								   : gm_trim_idle,

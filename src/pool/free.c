@@ -166,8 +166,8 @@ static CUresult block_wait_and_end(struct gm_pool *pool, struct gm_piece *piece,
 
 /* May the block be reused at once, because one stream alone has unfinished work, in the run *run?
  * Counts the reason. */
-static bool block_is_early(struct gm_pool *pool, const struct gm_piece *piece,
-			   const struct gm_block *block, uint64_t *run)
+static bool block_is_ordered(struct gm_pool *pool, const struct gm_piece *piece,
+			     const struct gm_block *block, uint64_t *run)
 {
 	static const enum gm_counter counters[GM_ORDER_FREES] = {
 		[GM_ORDER_EARLY] = GM_C_ordered_early,
@@ -181,6 +181,16 @@ static bool block_is_early(struct gm_pool *pool, const struct gm_piece *piece,
 		piece->pinned ? GM_ORDER_PINNED : pool->config.order->free(block->context, run);
 	gm_counter_add(pool->config.ordinal, counters[why], 1);
 	return why == GM_ORDER_EARLY;
+}
+
+static inline bool block_is_early(struct gm_pool *pool, const struct gm_piece *piece,
+				  const struct gm_block *block, uint64_t *run)
+{
+	if (pool->config.order)
+		return block_is_ordered(pool, piece, block, run);
+	if (GM_UNLIKELY(pool->config.unordered))
+		gm_counter_add(pool->config.ordinal, GM_C_ordered_off, 1);
+	return false;
 }
 
 /* Free a block for reuse in this run, by the work of its one stream; 0: no work is left. */
@@ -214,7 +224,7 @@ static CUresult block_free_after_users(struct gm_pool *pool, struct gm_piece *pi
 				       const struct gm_block *block, uint64_t users)
 {
 	uint64_t run = 0;
-	if (pool->config.order && block_is_early(pool, piece, block, &run))
+	if (block_is_early(pool, piece, block, &run))
 		return block_reuse_early(pool, piece, block, run);
 	if (users != block->context && gm_hot_is_pending(pool, block->context, piece->stamp))
 		gm_hot_await(pool);
@@ -243,7 +253,7 @@ static CUresult block_defer_end(struct gm_pool *pool, struct gm_piece *piece,
 		result = fences->ask(pool->config.fence_arg, block->context);
 	if (result != CUDA_SUCCESS)
 		return result;
-	if (pool->config.order && block_is_early(pool, piece, block, &run))
+	if (block_is_early(pool, piece, block, &run))
 		return block_reuse_early(pool, piece, block, run);
 	if (GM_LIKELY(block->held <= pool->small) || !gm_limbo_is_large(pool, block->held))
 		return block_retire(pool, piece, block, owner);

@@ -55,6 +55,7 @@ struct gm_pool_config {
 	/* May freed memory be used again before its fence has passed (context/order.h)? NULL: no.
 	 * Only with `defer`. */
 	const struct gm_order_ops *order;
+	bool unordered;	 /* `order` was asked for, and is not available: frees are counted so */
 	uint64_t retire; /* retired bytes beyond which frees poll for passed fences, without a
 			    wait */
 	/* The bound at which allocations look and wait a little before the pool grows (patience.h),

@@ -269,7 +269,7 @@ over() { MEAN=("$@" at:3s sample:0:1M:0); }
 	hasnt captures map:0:100M:1us count:retired_peak:63M count:captures:1 # too little
 
 	has not_ordered "${CALM[@]}" count:ordered_early:50 count:ordered_streams:30 count:ordered_off:20
-	says 'Device 0: 50 of 100 frees were not reused at once'
+	says 'Device 0: memory of 50 of 100 frees had to wait for its work'
 	hasnt not_ordered "${CALM[@]}" count:ordered_early:51 count:ordered_streams:29 count:ordered_off:20
 	hasnt not_ordered "${CALM[@]}" count:ordered_streams:99 # too few
 

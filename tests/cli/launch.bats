@@ -146,7 +146,7 @@ source "$BATS_TEST_DIRNAME/cli.bash"
 
 @test "run and record with --fast: GPUMEM_FREE=ordered, and a line that says what the program gives up" {
 	line='gpumemstat: GPUMEM_FREE=%s: cudaFree does not wait for the GPU; a program whose host reads results after a cudaFree alone'
-	line+=' has to wait itself, and errors of kernels come with a later call\n'
+	line+=' has to wait itself, and errors of kernels come with a later call: gpumem-knobs(7)\n'
 	for command in run record; do
 		[ "$("$TOOL" $command --fast -- sh -c 'echo "$GPUMEM_FREE"' 2>err)" = ordered ]
 		diff <(grep -v '^gpumemstat: .* left no log' err | head -n 1) <(printf "$line" ordered)
@@ -157,6 +157,10 @@ source "$BATS_TEST_DIRNAME/cli.bash"
 	done
 	"$TOOL" run --fast -e GPUMEM_FREE=sync --exec -- true 2>err
 	diff err - <<<'gpumemstat: --fast: GPUMEM_FREE=sync: cudaFree waits for the GPU, as natively'
+	for ignores in GPUMEM_MODE=trace GPUMEM_ENABLE=0; do
+		"$TOOL" run --fast -e $ignores --exec -- true 2>err
+		diff err - <<<"gpumemstat: --fast: GPUMEM_FREE=ordered, which $ignores ignores"
+	done
 }
 
 @test "run and record with --torch: PyTorch without its cache, GPUMEM_FREE=ordered, and a line that reports both" {

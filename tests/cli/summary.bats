@@ -219,10 +219,10 @@ record() {
 @test "summary -v shows the number of ordered frees, and the reasons why others had to wait" {
 	mklog o.gml at:1s map:0:64M:1us count:ordered_early:1991 count:ordered_streams:7 count:ordered_context:1 count:ordered_off:1 count:ordered_refused:1234 count:ordered_moves:5
 	"$TOOL" summary -v o.gml | tr -s ' \n' ' ' >out
-	grep -q ' reuse 99% of 2,000 frees at once; not 7 while several streams had work, 1 of memory of another context, 1 for this process acted as defer 1,234 pieces of them found no use before another stream had work 5 chunks of them were mapped at other addresses at once ' out
+	grep -q ' reuse possible at once after 99% of 2,000 frees; not 7 while several streams had work, 1 of memory of another context, 1 for this process acted as defer 1,234 pieces of memory found no use before another stream had work 5 chunks of such memory were mapped at other addresses ' out
 	mklog n.gml at:1s map:0:64M:1us count:ordered_capture:3 count:ordered_pinned:1
 	"$TOOL" summary -v n.gml | tr -s ' \n' ' ' >out
-	grep -q ' reuse 0% of 4 frees at once; not 3 while a capture was open, 1 of memory with a known physical address ' out
+	grep -q ' reuse possible at once after 0% of 4 frees; not 3 while a capture was open, 1 of memory with a known physical address ' out
 	mklog none.gml at:1s map:0:64M:1us
 	"$TOOL" summary -v none.gml >out
 	refute grep '^reuse' out

@@ -134,6 +134,9 @@ counted() {
 	grep -qx '  used again: 0' "$BATS_TEST_TMPDIR/shown"
 	grep -qx 'first byte: 7' "$BATS_TEST_TMPDIR/shown"
 	grep -q 'GPUMEM_FREE=ordered acts as defer: GPUMEM_FILL' "$BATS_TEST_TMPDIR/said"
+	GPUMEM_FILL=0xa5 GPUMEM_LOG=small GPUMEM_LOG_NAME="$BATS_TEST_TMPDIR/fill.gml" preloaded "$PROGRAMS/ordered" other 2>/dev/null
+	"$TOOL" summary --json "$BATS_TEST_TMPDIR/fill.gml" |
+		jq -e '.logs[0].devices[0].counters | .ordered_off > 0 and .ordered_off == .free_calls and .ordered_early == 0'
 }
 
 @test "ordered: a stream that has waited for 10 s is reported, with the stream that it waits for (R3)" {

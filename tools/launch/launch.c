@@ -70,26 +70,35 @@ static bool log_name_set(const struct gm_command *self, const char *name)
 	return false;
 }
 
+/* Why the command does not free as GPUMEM_FREE says: "" or words that follow it. */
+static const char *mode_ignored(void)
+{
+	const char *mode = getenv("GPUMEM_MODE"), *enable = getenv("GPUMEM_ENABLE");
+	if (mode && strcasecmp(mode, "trace") == 0)
+		return ", which GPUMEM_MODE=trace ignores";
+	return enable && strcmp(enable, "0") == 0 ? ", which GPUMEM_ENABLE=0 ignores" : "";
+}
+
 static void torch_say(void)
 {
-	const char *mode = getenv("GPUMEM_MODE");
-	bool traced = mode && strcasecmp(mode, "trace") == 0;
 	gm_tool_error("PyTorch runs without its cache, as PYTORCH_NO_CUDA_MEMORY_CACHING=1 says, "
 		      "with GPUMEM_FREE=%s%s",
-		      getenv("GPUMEM_FREE"), traced ? ", which GPUMEM_MODE=trace ignores" : "");
+		      getenv("GPUMEM_FREE"), mode_ignored());
 }
 
 /* What cudaFree does natively beside freeing (gpumem-knobs(7), GPUMEM_FREE). */
 static void fast_say(void)
 {
 	const char *mode = getenv("GPUMEM_FREE");
-	if (strcasecmp(mode, "sync") == 0)
+	if (*mode_ignored())
+		gm_tool_error("--fast: GPUMEM_FREE=%s%s", mode, mode_ignored());
+	else if (strcasecmp(mode, "sync") == 0)
 		gm_tool_error("--fast: GPUMEM_FREE=sync: cudaFree waits for the GPU, as natively");
 	else
 		gm_tool_error(
 			"GPUMEM_FREE=%s: cudaFree does not wait for the GPU; a program whose host "
 			"reads results after a cudaFree alone has to wait itself, and errors "
-			"of kernels come with a later call",
+			"of kernels come with a later call: gpumem-knobs(7)",
 			mode);
 }
 

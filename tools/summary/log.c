@@ -257,15 +257,15 @@ static void reuse_line(struct gm_emit *emit, const struct gm_figures *f, unsigne
 	}
 	if (!all)
 		return;
-	gm_emit_line(emit, "reuse", "%llu%% of %s frees at once%s",
+	gm_emit_line(emit, "reuse", "possible at once after %llu%% of %s frees%s",
 		     (unsigned long long)(C(ordered_early) * 100 / all),
 		     gm_tool_count(all, count, sizeof count), text);
 	if (C(ordered_refused))
 		gm_emit_line(emit, "",
-			     "%s pieces of them found no use before another stream had work",
+			     "%s pieces of memory found no use before another stream had work",
 			     gm_tool_count(C(ordered_refused), count, sizeof count));
 	if (C(ordered_moves))
-		gm_emit_line(emit, "", "%s chunks of them were mapped at other addresses at once",
+		gm_emit_line(emit, "", "%s chunks of such memory were mapped at other addresses",
 			     gm_tool_count(C(ordered_moves), count, sizeof count));
 }
 
