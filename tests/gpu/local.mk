@@ -4,7 +4,7 @@
 # tests/gpu/results has the runs that README.md cites.
 GPU_BUILT = runtime cycles turns limits idle ipc late ordered capture peer pair many blas fft sparse thrust cub \
 	churn overrun aligned foreign_free inkernel inkernel_full inkernel_idle inkernel_many kernels40 \
-	bigblocks conditional faults graph managed neighbours questions roads
+	bigblocks conditional faults graph managed mapping neighbours questions roads
 # Programs of README's walk to the source line: with debug information of the host code, and line numbers of
 # kernels.
 GPU_WALKED = words waves
