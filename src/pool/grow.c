@@ -14,6 +14,7 @@
 #include "pool/lend.h"
 #include "pool/peer.h"
 #include "pool/stats.h"
+#include "pool/trim.h"
 #include "pool/valid.h"
 
 /* --- limits; the pool's lock is held --- */
@@ -349,6 +350,8 @@ CUresult gm_pool_map(struct gm_pool *pool, CUdeviceptr at, struct gm_chunk *idle
 	}
 	if (moves)
 		gm_pool_giving_end(pool);
+	if (bytes && result == CUDA_SUCCESS)
+		gm_pool_trim_regret(pool);
 	return result;
 }
 

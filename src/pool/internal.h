@@ -100,6 +100,8 @@ struct gm_pool {
 	uint64_t changes;	   /* total of driver calls begun that change `made` */
 	unsigned changing;	   /* calls of `changes` in progress */
 	uint64_t given;		   /* total bytes returned to the driver */
+	uint64_t given_early;	   /* part of it, by gm_pool_trim_sooner, since the last growth */
+	unsigned regrets;	   /* growths after such returns; see trim.h */
 	uint64_t exchanged;	   /* part of `given`: to make room for other chunks */
 	unsigned giving;	   /* threads that are moving or returning chunks now */
 	pthread_cond_t given_back; /* signalled when `giving` becomes 0 */

@@ -312,7 +312,9 @@ uint64_t gm_pool_trim(struct gm_pool *pool, uint64_t now);
  */
 void gm_pool_make_room(struct gm_pool *pool, uint64_t managed);
 
-/* From now on chunks are due after `after` ns, or after config.trim_after if that is less. */
+/* From now on chunks are due after `after` ns, or after config.trim_after if that is less. If the
+ * program mapped memory again after such returns the time is longer (trim.h). UINT64_MAX ends it.
+ */
 void gm_pool_trim_sooner(struct gm_pool *pool, uint64_t after);
 
 /* The time when a chunk may next be due for gm_pool_trim; UINT64_MAX: not before config.idle is

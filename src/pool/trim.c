@@ -120,6 +120,7 @@ uint64_t gm_pool_trim(struct gm_pool *pool, uint64_t now)
 	if (chunk && gm_chunk_detach(pool, chunk))
 		given = gm_pool_give(pool, chunk);
 	if (given) {
+		pool->given_early += early ? given : 0;
 		gm_counter_add(pool->config.ordinal, GM_C_trim_calls, 1);
 		gm_counter_add(pool->config.ordinal, GM_C_trim_bytes, given);
 		gm_counter_add(pool->config.ordinal, GM_C_trim_early, early ? given : 0);
@@ -133,7 +134,10 @@ void gm_pool_trim_sooner(struct gm_pool *pool, uint64_t after)
 {
 	const uint64_t most = pool->config.trim_after;
 	gm_pool_lock(pool);
-	pool->trim_after = after < most ? after : most;
+	if (after == UINT64_MAX)
+		pool->regrets = 0;
+	uint64_t later = after < most >> pool->regrets ? after << pool->regrets : most;
+	pool->trim_after = later;
 	uint64_t at = gm_pool_now(pool) + pool->trim_after;
 	if (pool->poll_at > at)
 		pool->poll_at = at;

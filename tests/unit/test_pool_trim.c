@@ -97,6 +97,31 @@ static void sooner(void)
 	fake_end(pool, "sooner");
 }
 
+/* A program that needs its memory again after each early return. */
+static void sooner_in_vain(void)
+{
+	struct gm_pool *pool = open_pool(64 * GM_GIB, AFTER, 0);
+	uint64_t waits[6];
+	gm_pool_trim_sooner(pool, SECOND);
+	for (unsigned i = 0; i < 6; i++) {
+		struct gm_block a = fake_alloc(pool, 64 * GM_MIB);
+		gm_pool_trim_sooner(pool, SECOND);
+		gm_pool_free(pool, a.base, NULL, NULL);
+		waits[i] = gm_pool_trim_next(pool) - now;
+		now += waits[i];
+		trim(pool, now);
+	}
+	TAP_IS(waits[0], SECOND, "the first early return comes after the short time");
+	TAP_IS(waits[1], 2 * SECOND, "memory that was needed again returns after twice that");
+	TAP_IS(waits[3], 8 * SECOND, "and so on");
+	TAP_IS(waits[5], AFTER, "up to the time of the knob");
+	gm_pool_trim_sooner(pool, UINT64_MAX);
+	gm_pool_trim_sooner(pool, SECOND);
+	gm_pool_free(pool, fake_alloc(pool, 64 * GM_MIB).base, NULL, NULL);
+	TAP_IS(gm_pool_trim_next(pool) - now, SECOND, "other processes that come later begin anew");
+	fake_end(pool, "sooner, in vain");
+}
+
 static void a_steady_loop(void)
 {
 	struct gm_pool *pool = open_pool(64 * GM_GIB, AFTER, 0);
@@ -439,6 +464,7 @@ int main(void)
 	gm_counters_open();
 	after_a_time();
 	sooner();
+	sooner_in_vain();
 	a_steady_loop();
 	by_chunk();
 	slots_beside();
