@@ -237,8 +237,7 @@ static struct gm_extent *chunk_detach(struct gm_pool *pool, struct gm_chunk *chu
 	return extent;
 }
 
-/* May the chunk leave the pool? */
-static bool chunk_is_movable(const struct gm_pool *pool, const struct gm_chunk *chunk)
+bool gm_chunk_is_movable(const struct gm_pool *pool, const struct gm_chunk *chunk)
 {
 	return !chunk->pins && !chunk->busy && !gm_hot_has_chunk(pool, chunk);
 }
@@ -255,7 +254,7 @@ static void chunks_detach_from(struct gm_pool *pool, struct gm_extent *extent, u
 	while (extent && at < end && (!wanted || *wanted)) {
 		chunk = gm_chunk_at(pool, at);
 		at += chunk->size;
-		if (at > end || (wanted ? !chunk_is_movable(pool, chunk) : !chunk->picked))
+		if (at > end || (wanted ? !gm_chunk_is_movable(pool, chunk) : !chunk->picked))
 			continue;
 		if (!gm_extents_reserve(&pool->extents, 2))
 			return;
@@ -367,7 +366,7 @@ uint64_t gm_chunks_pick(struct gm_pool *pool, uint64_t bytes, unsigned most, CUd
 bool gm_chunk_detach(struct gm_pool *pool, struct gm_chunk *chunk)
 {
 	gm_lock_assert_held(GM_LOCK_RANK_POOL);
-	GM_ASSERT(!chunk->used && chunk_is_movable(pool, chunk));
+	GM_ASSERT(!chunk->used && gm_chunk_is_movable(pool, chunk));
 	gm_slabs_flush(&pool->slabs);
 	if (!gm_extents_reserve(&pool->extents, 2))
 		return false;

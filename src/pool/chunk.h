@@ -40,6 +40,7 @@ struct gm_chunk {
 	bool exportable;		     /* the driver can export a descriptor of it */
 	bool away;			 /* its contents are in `store` (away.c), and it is busy */
 	bool moving;			 /* a mover may have unmapped it */
+	bool vacant;			 /* it has no memory, and is busy (vacant.h) */
 	void *store;			 /* the mover's; NULL: none */
 	uint64_t access;		 /* generation of its access; see peer.h */
 	uint64_t seen_used, seen_pins;	 /* scratch of gm_pool_check */
@@ -120,6 +121,9 @@ uint64_t gm_chunks_pick(struct gm_pool *pool, uint64_t bytes, unsigned most, CUd
  */
 struct gm_chunk *gm_chunks_detach_picked(struct gm_pool *pool);
 struct gm_chunk *gm_chunks_detach(struct gm_pool *pool, uint64_t bytes);
+
+/* May the wholly idle chunk leave the pool? It is neither pinned, busy nor hot. */
+bool gm_chunk_is_movable(const struct gm_pool *pool, const struct gm_chunk *chunk);
 
 /* Detach one wholly idle chunk, neither pinned nor busy. False: no host memory. */
 bool gm_chunk_detach(struct gm_pool *pool, struct gm_chunk *chunk);

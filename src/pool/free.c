@@ -10,6 +10,7 @@
 #include "base/tick.h"
 #include "pool/internal.h"
 #include "pool/stats.h"
+#include "pool/vacant.h"
 #include "pool/valid.h"
 
 /* A thread may lose its claim: the block's context may have ended, which freed the block. Under the
@@ -278,6 +279,40 @@ static __attribute__((noinline)) CUresult free_plain(struct gm_pool *pool, CUdev
 	return gm_pool_free(pool, address, how ? how : &plain, out ? out : &block);
 }
 
+/* A block with vacant places: wait for its work, as natively, however frees are done otherwise.
+ * While that is impossible, or host memory is out, the places get memory again. */
+static CUresult block_end_vacant(struct gm_pool *pool, struct gm_piece *piece,
+				 struct gm_block *block, const struct gm_free *how)
+{
+	enum gm_fenced fenced = GM_FENCED_PASSED;
+	uint64_t number = gm_limbo_number(pool);
+	struct gm_shelf *shelf = gm_shelf_mine(pool);
+	bool waits = how->after != GM_FREE_AFTER_NOTHING && pool->config.fences;
+	uint64_t users = how->after == GM_FREE_AFTER_USERS ? how->users : block->context;
+	CUresult result = CUDA_SUCCESS;
+	if (pool->config.order && gm_hot_is_pending(pool, block->context, piece->stamp))
+		gm_hot_await(pool);
+	if (waits)
+		result = gm_pool_fence(pool, users, !pool->config.defer, gm_tick(), &fenced,
+				       &block->waited);
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (fenced == GM_FENCED_LATER)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	gm_futex_lock_take(&shelf->lock);
+	bool mine = gm_piece_claim(piece, block->id);
+	gm_futex_lock_release(&shelf->lock);
+	if (!mine)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (!gm_vacant_end(pool, piece)) {
+		piece_unclaim(piece);
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	}
+	if (waits)
+		gm_limbo_passed(pool, users, number);
+	return CUDA_SUCCESS;
+}
+
 CUresult gm_pool_free(struct gm_pool *pool, CUdeviceptr address, const struct gm_free *how,
 		      struct gm_block *block)
 {
@@ -293,6 +328,14 @@ CUresult gm_pool_free(struct gm_pool *pool, CUdeviceptr address, const struct gm
 	block->since = block->waited = 0;
 	CUresult result;
 	GM_ASSERT(how->after != GM_FREE_AFTER_USERS || pool->config.defer);
+	if (GM_UNLIKELY(GM_GET(pool->vacant)) && gm_vacant_has(pool, block)) {
+		result = block_end_vacant(pool, piece, block, how);
+		if (result != CUDA_ERROR_OUT_OF_MEMORY)
+			return result;
+		result = gm_pool_occupy(pool, block->base, block->held);
+		if (result != CUDA_SUCCESS)
+			return result;
+	}
 	if (how->after == GM_FREE_AFTER_USERS)
 		result = block_free_after_users(pool, piece, block, how->users);
 	else if (how->after == GM_FREE_AFTER_NOTHING || !pool->config.fences)

@@ -15,6 +15,7 @@
 #include "pool/peer.h"
 #include "pool/stats.h"
 #include "pool/trim.h"
+#include "pool/vacant.h"
 #include "pool/valid.h"
 
 /* --- limits; the pool's lock is held --- */
@@ -39,7 +40,7 @@ uint64_t gm_pool_room(const struct gm_pool *pool)
 {
 	gm_lock_assert_held(GM_LOCK_RANK_POOL);
 	const uint64_t limit = pool_limit(pool);
-	const uint64_t committed = pool->mapped + pool->lent + pool->pending;
+	const uint64_t committed = gm_pool_committed(pool);
 	return limit > committed ? limit - committed : 0;
 }
 
@@ -100,7 +101,7 @@ uint64_t gm_pool_shortfall(const struct gm_pool *pool, struct gm_want want, CUde
  * used again at once, for then little of it is ever returned: it has to move instead. */
 static uint64_t handle_longest(const struct gm_pool *pool, uint64_t bytes)
 {
-	uint64_t most = gm_pool_most(pool), taken = pool->mapped + pool->lent + pool->pending;
+	uint64_t most = gm_pool_most(pool), taken = gm_pool_committed(pool);
 	uint64_t rest = most > taken ? most - taken : 0;
 	if (pool->config.order) {
 		uint64_t part = rest / MOVED_PART;

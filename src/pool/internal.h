@@ -56,6 +56,7 @@ struct gm_pool {
 	struct gm_shelf *shelves;    /* GM_SHELVES of them; each has its own lock */
 	_Atomic uint64_t shelf_bytes; /* most bytes of a shelf's row */
 	_Atomic uint64_t managed;     /* bytes that need room: gm_pool_make_room; 0: none */
+	_Atomic uint64_t vacant;      /* bytes of vacant places (vacant.h), part of `mapped` */
 	_Atomic uint64_t crowded_at;  /* time of the next call of config.crowded */
 	atomic_uint n_collecting;     /* shelves whose open bags fill */
 	atomic_bool full;	      /* these shelves have no share left; see limbo.h */

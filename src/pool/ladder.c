@@ -37,6 +37,7 @@
 #include "pool/patience.h"
 #include "pool/remap.h"
 #include "pool/stats.h"
+#include "pool/vacant.h"
 
 /* Threads keep the blocks that they reuse at short intervals while the pool can grow. */
 static CUresult step_flush_old(struct gm_pool *pool, struct gm_want want)
@@ -100,7 +101,7 @@ static CUresult step_grow(struct gm_pool *pool, struct gm_want want)
 		bytes = least;
 	if (pool->config.chunk)
 		bytes += (least - bytes % least) % least;
-	uint64_t mapped = pool->mapped + pool->lent + pool->pending + bytes;
+	uint64_t mapped = gm_pool_committed(pool) + bytes;
 	CUresult result = gm_pool_map(pool, at, NULL, bytes, gm_pool_piece(pool, bytes));
 	gm_spare_learn(pool, mapped, result);
 	return result;

@@ -22,6 +22,7 @@
 #include "pool/grow.h"
 #include "pool/peer.h"
 #include "pool/stats.h"
+#include "pool/vacant.h"
 #include "pool/valid.h"
 
 #define SHORT UINT64_C(1000000000) /* ns without spare loans after a shortage */
@@ -160,7 +161,7 @@ static void loan_finish(struct gm_pool *pool, struct gm_loan *loan, uint64_t ns)
 /* The most bytes of a spare loan now. */
 static uint64_t pool_to_spare(const struct gm_pool *pool)
 {
-	uint64_t most = gm_pool_most(pool), taken = pool->mapped + pool->lent + pool->pending;
+	uint64_t most = gm_pool_most(pool), taken = gm_pool_committed(pool);
 	uint64_t share = most / SPARE_SHARE, half = taken < most ? (most - taken) / 2 : 0;
 	gm_lock_assert_held(GM_LOCK_RANK_POOL);
 	if (pool->short_at && pool_clock(pool) - pool->short_at < SHORT)

@@ -2,6 +2,7 @@
 #include "pool/pin.h"
 
 #include "pool/internal.h"
+#include "pool/vacant.h"
 #include "pool/valid.h"
 
 /* Count a pin in every chunk under it. */
@@ -47,8 +48,13 @@ static void block_cool(struct gm_pool *pool, CUdeviceptr address)
 
 CUresult gm_pool_pin(struct gm_pool *pool, CUdeviceptr address, size_t size)
 {
-	CUresult result = CUDA_ERROR_INVALID_VALUE;
+	CUresult result = CUDA_SUCCESS;
 	block_cool(pool, address);
+	if (GM_UNLIKELY(GM_GET(pool->vacant)))
+		result = gm_pool_occupy(pool, address, size ? size : 1);
+	if (result != CUDA_SUCCESS)
+		return result;
+	result = CUDA_ERROR_INVALID_VALUE;
 	gm_pool_lock(pool);
 	gm_pool_debug_check(pool);
 	gm_shelves_lock(pool); /* else a free meanwhile could leave its pin */

@@ -109,8 +109,10 @@ static void chunks_end(struct gm_pool *pool, struct gm_chunk *chunks)
 {
 	for (struct gm_chunk *chunk = chunks, *after; chunk; chunk = after) {
 		after = chunk->after;
-		gm_chunk_unmap(pool, chunk);
-		gm_chunk_release(pool, chunk);
+		if (chunk->handle) { /* else it is vacant or away */
+			gm_chunk_unmap(pool, chunk);
+			gm_chunk_release(pool, chunk);
+		}
 		free(chunk->run);
 		free(chunk);
 	}

@@ -115,6 +115,7 @@ struct gm_pool_stats {
 	uint64_t spare;			    /* of `lent`: in spare loans */
 	uint64_t made;	       /* physical memory: mapped, lent, and being mapped or unmapped */
 	uint64_t away;	       /* of mapped and lent: chunks with contents off the device */
+	uint64_t vacant;       /* of mapped: places without memory (vacant.h) */
 	uint64_t stand_ins;    /* part of made: gm_pool_stand_in */
 	uint64_t largest_idle; /* longest run of idle mapped addresses */
 	uint64_t largest_after_remap; /* sum of wholly idle, unpinned chunks, at least

@@ -4,6 +4,7 @@
 #include "pool/grow.h"
 #include "pool/internal.h"
 #include "pool/stats.h"
+#include "pool/vacant.h"
 
 #define ANEW 4 /* the peak begins anew when this part of it was returned */
 
@@ -27,7 +28,7 @@ bool gm_spare_suits(struct gm_pool *pool, struct gm_want want, uint64_t bytes)
 		return false;
 	uint64_t live = gm_pool_live(pool) + want.length;
 	peak_update(pool, live);
-	uint64_t mapped = pool->mapped + pool->lent + pool->pending + bytes;
+	uint64_t mapped = gm_pool_committed(pool) + bytes;
 	uint64_t more = gm_share_of(spare->peak, pool->config.spare_ppm);
 	return mapped <= spare->peak + more && mapped <= live + more + more * 3 / 5 &&
 	       mapped <= gm_pool_most(pool) && (!spare->refused || mapped < spare->refused);

@@ -321,6 +321,7 @@ static void stats_fill(const struct gm_pool *pool, struct gm_pool_stats *out)
 		.spare = pool->spare,
 		.made = pool->made,
 		.away = pool->away,
+		.vacant = GM_GET(pool->vacant),
 		.stand_ins = pool->stand_ins,
 		.live_blocks = pool->live_blocks,
 		.chunks = pool->n_chunks,

@@ -8,6 +8,7 @@
 #include "pool/fit.h"
 #include "pool/internal.h"
 #include "pool/stats.h"
+#include "pool/vacant.h"
 
 /* Debug builds check a pool with more blocks, or more allocated extents, once in TURNS calls. */
 #define FEW_BLOCKS 64
@@ -173,6 +174,8 @@ static const char *chunk_check(const struct gm_pool *pool, const struct gm_chunk
 		return "wholly idle chunks are linked both ways";
 	if (chunk->pins != chunk->seen_pins)
 		return "a chunk knows its pins";
+	if (chunk->vacant && (chunk->handle || !chunk->busy || chunk->used != chunk->size))
+		return "a vacant place has no handle, is busy and in use";
 	if (chunk->away && !chunk->busy)
 		return "a chunk that is away is busy";
 	/* The mover writes the access of a chunk that is away, without the lock. */
@@ -182,7 +185,7 @@ static const char *chunk_check(const struct gm_pool *pool, const struct gm_chunk
 
 static const char *chunks_check(const struct gm_pool *pool)
 {
-	uint64_t n = 0, mapped = 0, n_idle = 0, last = 0;
+	uint64_t n = 0, mapped = 0, n_idle = 0, last = 0, vacant = 0;
 	for (struct gm_chunk *chunk = pool->chunks; chunk; chunk = chunk->after)
 		chunk->seen_used = chunk->seen_pins = 0;
 	gm_pool_each_piece(pool, piece_count_used, (void *)pool);
@@ -197,7 +200,10 @@ static const char *chunks_check(const struct gm_pool *pool)
 		n++;
 		n_idle += chunk->used == 0;
 		mapped += chunk->size;
+		vacant += chunk->vacant ? chunk->size : 0;
 	}
+	if (vacant > GM_GET(pool->vacant)) /* more: one is being vacated or occupied */
+		return "vacant places are counted";
 	for (const struct gm_chunk *c = pool->idle_first; c; c = c->idle_after, n_idle--) {
 		if (c->used || c->idle_since < last || !n_idle)
 			return "wholly idle chunks are listed by age";
@@ -279,9 +285,9 @@ static const char *sums_check(const struct gm_pool *pool, const struct sums *sum
 		return "peaks are not below what is";
 	if (sums->n_idle != pool->extents.n_idle)
 		return "idle extents are in the treap";
-	if (pool->mapped + pool->lent + pool->pending > pool->config.limit)
+	if (gm_pool_committed(pool) > pool->config.limit)
 		return "no more is mapped than the limit";
-	uint64_t whole = pool->mapped + pool->lent;
+	uint64_t whole = pool->mapped - GM_GET(pool->vacant) + pool->lent;
 	if (pool->made + pool->away + pool->moving < whole ||
 	    pool->made > whole + pool->pending + pool->moving + pool->stand_ins)
 		return "made is what is mapped and lent, but for what is away, and part of what is "
