@@ -14,6 +14,7 @@
 #include "pool/block.h"
 #include "pool/chunk.h"
 #include "pool/extent.h"
+#include "pool/headroom.h"
 #include "pool/hot.h"
 #include "pool/limbo.h"
 #include "pool/peer.h"
@@ -21,7 +22,6 @@
 #include "pool/range.h"
 #include "pool/shelf.h"
 #include "pool/slab.h"
-#include "pool/spare.h"
 
 struct gm_peer {
 	CUdevice device;
@@ -107,7 +107,7 @@ struct gm_pool {
 	unsigned giving;	   /* threads that are moving or returning chunks now */
 	pthread_cond_t given_back; /* signalled when `giving` becomes 0 */
 	unsigned check_turn;	   /* calls of gm_pool_debug_check */
-	struct gm_spare spare_memory;
+	struct gm_headroom headroom;
 	/* ns for which allocations may wait, as of the time patience_at (patience.h) */
 	uint64_t patience, patience_at;
 };

@@ -3,7 +3,7 @@
 
 #include "base/size.h"
 
-#define SPARE_PPM 125000
+#define HEADROOM_PPM 125000
 #define RETIRE_MOST 20 /* a percentage of the live bytes is at most 1/20 of the device */
 
 uint64_t gm_pool_knob_bytes(struct gm_knob_share share, uint64_t total)
@@ -22,6 +22,6 @@ void gm_pool_config_knobs(struct gm_pool_config *config, const struct gm_knobs *
 	config->trim_after = knobs->trim_after.trim.after;
 	config->keep = gm_pool_knob_bytes(knobs->trim_after.trim.keep, total);
 	config->retire_ppm = knobs->retire.share.ppm;
-	config->spare_ppm = SPARE_PPM;
+	config->headroom_ppm = HEADROOM_PPM;
 	config->retire = config->retire_ppm ? total / RETIRE_MOST : knobs->retire.share.bytes;
 }

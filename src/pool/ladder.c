@@ -103,7 +103,7 @@ static CUresult step_grow(struct gm_pool *pool, struct gm_want want)
 		bytes += (least - bytes % least) % least;
 	uint64_t mapped = gm_pool_committed(pool) + bytes;
 	CUresult result = gm_pool_map(pool, at, NULL, bytes, gm_pool_piece(pool, bytes));
-	gm_spare_learn(pool, mapped, result);
+	gm_headroom_learn(pool, mapped, result);
 	return result;
 }
 

@@ -62,8 +62,8 @@ struct gm_pool_config {
 	 * in ppm of the live bytes, and never more than `retire`. 0: `retire` itself. */
 	uint32_t retire_ppm;
 	/* Under `order`: the part of the peak of live bytes that may be mapped beyond it before
-	 * chunks move, in ppm (spare.h). 0: chunks move at once. */
-	uint32_t spare_ppm;
+	 * chunks move, in ppm (headroom.h). 0: chunks move at once. */
+	uint32_t headroom_ppm;
 	_Atomic uint64_t *outside; /* bytes of the process on the device that are not the pool's and
 				    * count against `limit`; the caller's variable; NULL: none */
 	/* Bring *outside up to date, before the pool grows. Called with no lock held. NULL: it is.

@@ -2,13 +2,13 @@
 #include "pool/remap.h"
 
 #include "pool/grow.h"
+#include "pool/headroom.h"
 #include "pool/internal.h"
-#include "pool/spare.h"
 
 #define MOST 64		/* chunks moved for one request: some 3 ms */
 #define MOST_SHORT 1024 /* the same if handles are short (grow.c): some 50 ms */
 
-/* Are there idle chunks to move, unless spare memory is better; or (`shed`) at least to return to
+/* Are there idle chunks to move, unless headroom is better; or (`shed`) at least to return to
  * the driver? */
 static bool remap_is_worth(struct gm_pool *pool, struct gm_want want, bool shed)
 {
@@ -16,7 +16,8 @@ static bool remap_is_worth(struct gm_pool *pool, struct gm_want want, bool shed)
 	uint64_t bytes = gm_pool_shortfall(pool, want, &at);
 	if (shed)
 		return pool->idle_first != NULL;
-	return !gm_spare_suits(pool, want, bytes) && gm_chunks_any(pool, bytes, at, want.context);
+	return !gm_headroom_suits(pool, want, bytes) &&
+	       gm_chunks_any(pool, bytes, at, want.context);
 }
 
 /* Releases the pool's lock: the callback may take other locks, and some time. */

@@ -335,26 +335,26 @@ static void random_calls(void)
 }
 
 /* Up to a part of the live peak the pool grows, and later blocks fit without moves. */
-static void spare(void)
+static void headroom(void)
 {
 	struct gm_block b[N];
 	stripes(b);
-	f.pool->config.spare_ppm = 400000; /* of N blocks: 2.4 */
+	f.pool->config.headroom_ppm = 400000; /* of N blocks: 2.4 */
 	uint64_t mapped = fake_stats(f.pool).mapped;
 	struct gm_block two = take(BLOCK * 3 / 2);
 	TAP_OK(two.base && fake_valid(f.pool), "no hot block is long enough for a block");
-	TAP_IS(f.pool->n_aliases, 0, "while there is little spare memory no chunk moves for it");
+	TAP_IS(f.pool->n_aliases, 0, "while there is little headroom no chunk moves for it");
 	TAP_IS(fake_stats(f.pool).mapped - mapped, BLOCK * 3 / 2, "the pool grows");
 	give(two);
 	TAP_IS(take(BLOCK * 3 / 2).base, two.base, "the block fits there the next time");
 	TAP_OK(take(BLOCK * 2).base && f.pool->n_aliases > 0,
-	       "beyond the spare memory hot chunks move");
+	       "beyond the headroom hot chunks move");
 	TAP_IS(fake_stats(f.pool).mapped - mapped, BLOCK * 3 / 2, "and the pool does not grow");
-	fake_end(f.pool, "spare memory");
+	fake_end(f.pool, "headroom");
 }
 
 /* A peak of which much was returned to the driver counts no more. */
-static void spare_after_peak(void)
+static void headroom_after_peak(void)
 {
 	struct gm_block b[N];
 	start(UINT64_MAX);
@@ -366,39 +366,39 @@ static void spare_after_peak(void)
 		b[i] = take(BLOCK);
 	for (unsigned i = 0; i < N; i += 2)
 		give(b[i]);
-	f.pool->config.spare_ppm = 125000;
+	f.pool->config.headroom_ppm = 125000;
 	TAP_OK(take(3 * BLOCK).base && fake_valid(f.pool), "a block after an early peak");
 	TAP_IS(fake_stats(f.pool).mapped, N * BLOCK, "is served by a move");
 	TAP_IS(f.pool->n_aliases, MOVES, "for much of the peak was returned to the driver");
 	fake_end(f.pool, "an early peak");
 }
 
-/* What the driver refused is not tried again for spare memory. */
-static void spare_refused(void)
+/* What the driver refused is not tried again for headroom. */
+static void headroom_refused(void)
 {
 	struct gm_block b[N];
 	stripes(b);
-	f.pool->config.spare_ppm = 1000000;
+	f.pool->config.headroom_ppm = 1000000;
 	fake.fail[FAKE_CREATE] = 1;
 	unsigned created = fake.calls[FAKE_CREATE];
-	TAP_OK(take(BLOCK * 3 / 2).base && fake_valid(f.pool), "the driver refuses spare memory");
+	TAP_OK(take(BLOCK * 3 / 2).base && fake_valid(f.pool), "the driver refuses headroom");
 	TAP_OK(fake.calls[FAKE_CREATE] > created, "it was asked");
 	give(b[1]);
 	created = fake.calls[FAKE_CREATE];
 	uint64_t mapped = fake_stats(f.pool).mapped;
-	f.pool->spare_memory.refused = mapped + 4 * BLOCK;
+	f.pool->headroom.refused = mapped + 4 * BLOCK;
 	TAP_OK(take(4 * BLOCK).base && f.pool->n_aliases > 0, "then a block is served by a move");
 	TAP_OK(fake_stats(f.pool).mapped <= mapped + 2 * BLOCK, "and not by growth alone");
 	fake_end(f.pool, "refused");
 }
 
 /* Before the pool grows, hot memory joins idle neighbours. */
-static void spare_after_join(void)
+static void headroom_after_join(void)
 {
 	start(UINT64_MAX);
 	struct gm_block first = take(BLOCK), second = take(BLOCK);
 	take(BLOCK);
-	f.pool->config.spare_ppm = 1000000;
+	f.pool->config.headroom_ppm = 1000000;
 	give(first);
 	work_has_ended = true;
 	gm_pool_give_back(f.pool, UINT64_MAX, false);
@@ -416,7 +416,7 @@ static void growth_beside_run(void)
 	start(UINT64_MAX);
 	struct gm_block first = take(BLOCK);
 	take(BLOCK);
-	f.pool->config.spare_ppm = 1000000;
+	f.pool->config.headroom_ppm = 1000000;
 	give(first);
 	run_end();
 	uint64_t mapped = fake_stats(f.pool).mapped;
@@ -426,8 +426,8 @@ static void growth_beside_run(void)
 	fake_end(f.pool, "growth beside an ended run");
 }
 
-/* While much is idle, chunks move: spare memory of 2.4 blocks, and 4 blocks idle. */
-static void spare_while_idle(void)
+/* While much is idle, chunks move: headroom of 2.4 blocks, and 4 blocks idle. */
+static void headroom_while_idle(void)
 {
 	struct gm_block b[N];
 	start(UINT64_MAX);
@@ -436,7 +436,7 @@ static void spare_while_idle(void)
 	for (unsigned i = 0; i < N; i++)
 		if (i % 3 != 2)
 			give(b[i]);
-	f.pool->config.spare_ppm = 400000;
+	f.pool->config.headroom_ppm = 400000;
 	TAP_OK(take(2 * BLOCK + BLOCK / 8).base && fake_valid(f.pool),
 	       "a block while much is idle");
 	TAP_OK(f.pool->n_aliases > 0, "is served by a move");
@@ -444,17 +444,17 @@ static void spare_while_idle(void)
 	fake_end(f.pool, "idle memory");
 }
 
-/* At a limit there is no spare memory. */
-static void spare_at_limit(void)
+/* At a limit there is no headroom. */
+static void headroom_at_limit(void)
 {
 	struct gm_block b[N];
 	stripes(b);
-	f.pool->config.spare_ppm = 250000;
+	f.pool->config.headroom_ppm = 250000;
 	f.pool->config.limit = N * BLOCK + BLOCK;
 	TAP_OK(take(BLOCK * 3 / 2).base && fake_valid(f.pool), "a block at the limit");
 	TAP_OK(f.pool->n_aliases > 0, "is served by a move");
 	TAP_IS(fake_stats(f.pool).mapped, N * BLOCK, "and not by growth");
-	fake_end(f.pool, "spare memory at a limit");
+	fake_end(f.pool, "headroom at a limit");
 }
 
 /* A hole between live blocks keeps a part of a handle at either end. */
@@ -483,13 +483,13 @@ int main(void)
 	fence_passes_meanwhile();
 	map_fails();
 	unmap_fails();
-	spare();
-	spare_after_peak();
-	spare_refused();
-	spare_after_join();
+	headroom();
+	headroom_after_peak();
+	headroom_refused();
+	headroom_after_join();
 	growth_beside_run();
-	spare_while_idle();
-	spare_at_limit();
+	headroom_while_idle();
+	headroom_at_limit();
 	lent();
 	of_another_context();
 	tail_of_another_context();
