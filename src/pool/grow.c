@@ -15,7 +15,6 @@
 #include "pool/peer.h"
 #include "pool/stats.h"
 #include "pool/trim.h"
-#include "pool/vacant.h"
 #include "pool/valid.h"
 
 /* --- limits; the pool's lock is held --- */
@@ -34,6 +33,11 @@ uint64_t gm_pool_most(const struct gm_pool *pool)
 {
 	const uint64_t limit = pool_limit(pool);
 	return limit < pool->memory ? limit : pool->memory;
+}
+
+uint64_t gm_pool_committed(const struct gm_pool *pool)
+{
+	return pool->mapped - GM_GET(pool->vacant) + pool->lent + pool->pending;
 }
 
 uint64_t gm_pool_room(const struct gm_pool *pool)

@@ -15,6 +15,9 @@
 uint64_t gm_pool_most(const struct gm_pool *pool);
 uint64_t gm_pool_room(const struct gm_pool *pool);
 
+/* Bytes that count against the limit: mapped, less vacant places (vacant.h); lent; being mapped. */
+uint64_t gm_pool_committed(const struct gm_pool *pool);
+
 /* Is there room for `length` bytes beside live, retired and lent memory? Spare loans count as room.
  * Empties the shelves. */
 bool gm_pool_can_hold(struct gm_pool *pool, uint64_t length);

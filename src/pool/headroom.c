@@ -4,7 +4,6 @@
 #include "pool/grow.h"
 #include "pool/internal.h"
 #include "pool/stats.h"
-#include "pool/vacant.h"
 
 #define ANEW 4 /* the peak begins anew when this part of it was returned */
 

@@ -4,8 +4,8 @@
  * that fits nowhere in each step. Then chunks can move (remap.h), in each step again; or the pool
  * grows, once, and later blocks fit where they are. So the pool grows until a part
  * (config.headroom_ppm) more is mapped than the peak of live bytes, and then chunks move. They
- * move, too, if more than 8/5 of this part would be idle. Of 15 moves a step of a GPT's training
- * 0.2 are left (doc/performance.md, "Targets of frameworks").
+ * move, too, if more than 8/5 of this part would be idle. On an H200 4 of 17 moves a step of a
+ * GPT's training were left (doc/performance.md, "Targets of frameworks").
  *
  * The peak is that of the process. When a quarter of it was returned to the driver, it begins anew,
  * and is that of the moments when a block fitted nowhere. The driver may have less memory than the

@@ -24,7 +24,8 @@
  * (1) if frees are deferred; else as flush.
  * (2) only if the driver cannot record fences, and more than config.retire is retired.
  * (3) a little, while more is retired than suits the live bytes (patience.h).
- * (4) 1024 if handles are short.
+ * (4) 1024 if handles are short. Under GPUMEM_FREE=ordered not before headroom is used up
+ * (headroom.h).
  *
  * A step is called under the pool's lock. CUDA_SUCCESS: there may be idle memory now.
  */
@@ -37,7 +38,6 @@
 #include "pool/patience.h"
 #include "pool/remap.h"
 #include "pool/stats.h"
-#include "pool/vacant.h"
 
 /* Threads keep the blocks that they reuse at short intervals while the pool can grow. */
 static CUresult step_flush_old(struct gm_pool *pool, struct gm_want want)

@@ -22,7 +22,6 @@
 #include "pool/grow.h"
 #include "pool/peer.h"
 #include "pool/stats.h"
-#include "pool/vacant.h"
 #include "pool/valid.h"
 
 #define SHORT UINT64_C(1000000000) /* ns without spare loans after a shortage */

@@ -120,7 +120,8 @@ uint64_t gm_pool_trim(struct gm_pool *pool, uint64_t now)
 	if (chunk && gm_chunk_detach(pool, chunk))
 		given = gm_pool_give(pool, chunk);
 	if (given) {
-		pool->given_early += early ? given : 0;
+		if (early && pool->trim_after < pool->config.trim_after)
+			pool->given_early += given;
 		gm_counter_add(pool->config.ordinal, GM_C_trim_calls, 1);
 		gm_counter_add(pool->config.ordinal, GM_C_trim_bytes, given);
 		gm_counter_add(pool->config.ordinal, GM_C_trim_early, early ? given : 0);

@@ -6,11 +6,6 @@
 #include "pool/pin.h"
 #include "pool/valid.h"
 
-uint64_t gm_pool_committed(const struct gm_pool *pool)
-{
-	return pool->mapped - GM_GET(pool->vacant) + pool->lent + pool->pending;
-}
-
 /* --- vacate --- */
 
 /* Under the pool's lock: a chunk for the memory of `place`, with addresses. NULL: no host memory.

@@ -46,9 +46,4 @@ bool gm_vacant_has(struct gm_pool *pool, const struct gm_block *block);
  * it idle. False: no host memory; the block stays claimed. */
 bool gm_vacant_end(struct gm_pool *pool, struct gm_piece *piece);
 
-/* --- the pool's lock is held --- */
-
-/* Bytes that count against the limit: mapped, less vacant places; lent; being mapped. */
-uint64_t gm_pool_committed(const struct gm_pool *pool);
-
 #endif

@@ -6,9 +6,9 @@
 #include "pool/valid.h"
 
 #include "pool/fit.h"
+#include "pool/grow.h"
 #include "pool/internal.h"
 #include "pool/stats.h"
-#include "pool/vacant.h"
 
 /* Debug builds check a pool with more blocks, or more allocated extents, once in TURNS calls. */
 #define FEW_BLOCKS 64

@@ -175,6 +175,15 @@ static inline void fake_open(uint64_t memory)
 	fake_driver.cuDeviceGetAttribute = fake_attribute;
 }
 
+/* Does the driver map the address? */
+static inline bool fake_is_mapped(CUdeviceptr address)
+{
+	for (unsigned i = 0; i < fake.n_maps; i++)
+		if (address - fake.maps[i].at < fake.maps[i].size)
+			return true;
+	return false;
+}
+
 /* A pool on a fresh device of `memory` bytes. */
 static inline struct gm_pool *fake_pool(uint64_t memory, uint64_t limit)
 {

@@ -26,14 +26,6 @@ static uint64_t physical(void)
 	return totals.created;
 }
 
-static bool is_mapped(CUdeviceptr address)
-{
-	for (unsigned i = 0; i < fake.n_maps; i++)
-		if (address - fake.maps[i].at < fake.maps[i].size)
-			return true;
-	return false;
-}
-
 static void serves_others(void)
 {
 	struct gm_pool *pool = open_pool(GM_GIB, UINT64_MAX);
@@ -42,8 +34,9 @@ static void serves_others(void)
 	TAP_IS(gm_pool_vacate(pool, block.base + CHUNK, 2 * CHUNK), 2 * CHUNK,
 	       "two chunks of a block are vacated");
 	TAP_OK(fake_valid(pool), "the pool is valid");
-	TAP_OK(is_mapped(block.base) && !is_mapped(block.base + CHUNK) &&
-		       !is_mapped(block.base + 2 * CHUNK) && is_mapped(block.base + 3 * CHUNK),
+	TAP_OK(fake_is_mapped(block.base) && !fake_is_mapped(block.base + CHUNK) &&
+		       !fake_is_mapped(block.base + 2 * CHUNK) &&
+		       fake_is_mapped(block.base + 3 * CHUNK),
 	       "their places are not mapped, those beside them are");
 	TAP_IS(fake_stats(pool).vacant, 2 * CHUNK, "they are counted as vacant");
 	TAP_IS(fake_stats(pool).idle, 2 * CHUNK, "their memory is idle");
@@ -60,7 +53,8 @@ static void serves_others(void)
 	TAP_IS(gm_pool_occupy(pool, block.base, PARTS * CHUNK), CUDA_SUCCESS,
 	       "the block gets memory again");
 	TAP_IS(fake.calls[FAKE_CREATE], created, "which is idle memory");
-	TAP_OK(is_mapped(block.base + CHUNK) && is_mapped(block.base + 2 * CHUNK), "at its places");
+	TAP_OK(fake_is_mapped(block.base + CHUNK) && fake_is_mapped(block.base + 2 * CHUNK),
+	       "at its places");
 	TAP_OK(!fake_stats(pool).vacant && !fake_stats(pool).idle && fake_valid(pool),
 	       "nothing is vacant or idle");
 	gm_pool_free(pool, block.base, NULL, NULL);
@@ -141,7 +135,8 @@ static void refused(void)
 	TAP_IS(gm_pool_vacate(pool, pinned.base, CHUNK), 0, "a pinned block stays");
 	TAP_IS(gm_pool_occupy(pool, 4096, CHUNK), CUDA_SUCCESS, "elsewhere nothing is vacant");
 	TAP_IS(gm_pool_pin(pool, block.base, 8), CUDA_SUCCESS, "a block with a place is pinned");
-	TAP_OK(!fake_stats(pool).vacant && is_mapped(block.base), "its place got memory before");
+	TAP_OK(!fake_stats(pool).vacant && fake_is_mapped(block.base),
+	       "its place got memory before");
 	gm_pool_free(pool, beside.base, NULL, NULL);
 	TAP_IS(gm_pool_vacate(pool, beside.base, CHUNK / 4), 0, "a freed block has no place");
 	TAP_OK(fake_valid(pool), "the pool is valid");
@@ -228,7 +223,7 @@ static void faults(void)
 			fake.fail_any = fake.fail_more = 0;
 			CUresult last = gm_pool_occupy(pool, block.base, PARTS * CHUNK);
 			for (unsigned i = 0; i < PARTS; i++)
-				valid = valid && is_mapped(block.base + i * CHUNK);
+				valid = valid && fake_is_mapped(block.base + i * CHUNK);
 			gm_pool_free(pool, other.base, NULL, NULL);
 			gm_pool_free(pool, block.base, NULL, NULL);
 			valid = valid && fake_valid(pool) && last == CUDA_SUCCESS;
