@@ -437,7 +437,7 @@ static void control_fill(struct gm_control *control)
 		struct gm_pool_stats stats = {0};
 		if (pool)
 			gm_pool_stats(pool, &stats);
-		control->mapped += stats.mapped + stats.lent;
+		control->mapped += stats.mapped - stats.vacant + stats.lent;
 		control->away += stats.away;
 		control->filed += mover.folder.path ? stats.away : 0;
 		control->pinned += stats.pinned;

@@ -28,7 +28,8 @@ static void memory_adjust(unsigned ordinal, const struct gm_pool_stats *pool, st
 {
 	uint64_t limit = ordinal < gm_shim_n_devices ? gm_shim_devices[ordinal].limit : UINT64_MAX;
 	/* Others may have what a sleeping process gave back: then its blocks exceed the sum. */
-	uint64_t sum = m->available + pool->made, used_now = pool->lent + pool->handed_out;
+	uint64_t sum = m->available + pool->made;
+	uint64_t used_now = pool->lent + pool->handed_out - pool->vacant;
 	m->available = memory_least(m->total, sum > used_now ? sum - used_now : 0);
 	if (limit == UINT64_MAX)
 		return;

@@ -38,16 +38,17 @@ struct gm_chunk {
 	bool remappable;		     /* scratch of gm_chunks_pick */
 	bool picked;			     /* gm_chunks_pick chose it for detaching */
 	bool exportable;		     /* the driver can export a descriptor of it */
-	bool away;			 /* its contents are in `store` (away.c), and it is busy */
-	bool moving;			 /* a mover may have unmapped it */
-	bool vacant;			 /* it has no memory, and is busy (vacant.h) */
-	void *store;			 /* the mover's; NULL: none */
-	uint64_t access;		 /* generation of its access; see peer.h */
-	uint64_t seen_used, seen_pins;	 /* scratch of gm_pool_check */
-	uint64_t idle_since;		 /* time of the last use, if `used` is 0 */
-	struct gm_run *run;		 /* its addresses in the range, or NULL */
-	struct gm_run *to;		 /* target of a move in progress, or NULL */
-	struct gm_heat heat;		 /* while it is detached; stamp 0: it was idle, not hot */
+	bool away;		       /* its contents are in `store` (away.c), and it is busy */
+	bool moving;		       /* a mover may have unmapped it */
+	bool vacant;		       /* its place has no memory of the device, and is busy; with a
+					* handle: it has memory of the host (vacant.h) */
+	void *store;		       /* the mover's; NULL: none */
+	uint64_t access;	       /* generation of its access; see peer.h */
+	uint64_t seen_used, seen_pins; /* scratch of gm_pool_check */
+	uint64_t idle_since;	       /* time of the last use, if `used` is 0 */
+	struct gm_run *run;	       /* its addresses in the range, or NULL */
+	struct gm_run *to;	       /* target of a move in progress, or NULL */
+	struct gm_heat heat;	       /* while it is detached; stamp 0: it was idle, not hot */
 	struct gm_chunk *before, *after; /* in the pool's list; after: also in a caller's list */
 	struct gm_chunk *idle_before, *idle_after; /* among wholly idle chunks, oldest first */
 };

@@ -335,6 +335,8 @@ CUresult gm_pool_free(struct gm_pool *pool, CUdeviceptr address, const struct gm
 		result = gm_pool_occupy(pool, block->base, block->held);
 		if (result != CUDA_SUCCESS)
 			return result;
+		if (gm_vacant_has(pool, block)) /* memory of the host, which may be in use */
+			return CUDA_ERROR_NOT_READY;
 	}
 	if (how->after == GM_FREE_AFTER_USERS)
 		result = block_free_after_users(pool, piece, block, how->users);

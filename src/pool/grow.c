@@ -58,12 +58,14 @@ bool gm_pool_outside_take(struct gm_pool *pool, uint64_t bytes)
 	return allowed;
 }
 
-bool gm_pool_can_hold(struct gm_pool *pool, uint64_t length)
+uint64_t gm_pool_excess(struct gm_pool *pool, uint64_t length)
 {
 	gm_shelves_empty(pool); /* adds their sums to the pool's */
 	uint64_t most = gm_pool_most(pool);
-	uint64_t kept = pool->handed_out + gm_pool_waiting(pool) + pool->lent - pool->spare;
-	return kept <= most && length <= most - kept;
+	uint64_t kept = pool->handed_out - GM_GET(pool->vacant) + gm_pool_waiting(pool) +
+			pool->lent - pool->spare;
+	uint64_t rest = most > kept ? most - kept : 0;
+	return kept > most ? length + (kept - most) : length > rest ? length - rest : 0;
 }
 
 uint64_t gm_pool_shortfall(const struct gm_pool *pool, struct gm_want want, CUdeviceptr *at)
@@ -96,7 +98,7 @@ uint64_t gm_pool_shortfall(const struct gm_pool *pool, struct gm_want want, CUde
 #define PART 128
 #define LONGEST (512 * GM_MIB)
 #define SHORTEST (32 * GM_MIB)
-/* Under GPUMEM_FREE=ordered: at most 1/3072 of the part not taken, and 16 MiB. */
+/* Short handles: at most 1/3072 of the part not taken, and 16 MiB. */
 #define MOVED_PART 3072
 #define MOVED_LONGEST (16 * GM_MIB)
 
@@ -107,7 +109,7 @@ static uint64_t handle_longest(const struct gm_pool *pool, uint64_t bytes)
 {
 	uint64_t most = gm_pool_most(pool), taken = gm_pool_committed(pool);
 	uint64_t rest = most > taken ? most - taken : 0;
-	if (pool->config.order) {
+	if (gm_pool_handles_are_short(pool)) {
 		uint64_t part = rest / MOVED_PART;
 		part = part < MOVED_LONGEST ? part : MOVED_LONGEST;
 		return part > GM_POOL_GRANULE ? part - part % GM_POOL_GRANULE : GM_POOL_GRANULE;

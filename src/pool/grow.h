@@ -18,9 +18,13 @@ uint64_t gm_pool_room(const struct gm_pool *pool);
 /* Bytes that count against the limit: mapped, less vacant places (vacant.h); lent; being mapped. */
 uint64_t gm_pool_committed(const struct gm_pool *pool);
 
-/* Is there room for `length` bytes beside live, retired and lent memory? Spare loans count as room.
- * Empties the shelves. */
-bool gm_pool_can_hold(struct gm_pool *pool, uint64_t length);
+/* By how much `length` bytes exceed the room beside live, retired and lent memory. Spare loans
+ * count as room. Empties the shelves. */
+uint64_t gm_pool_excess(struct gm_pool *pool, uint64_t length);
+static inline bool gm_pool_can_hold(struct gm_pool *pool, uint64_t length)
+{
+	return gm_pool_excess(pool, length) == 0;
+}
 
 /* The fewest bytes to map, at *at (0: anywhere), for an extent that serves `want`. An idle extent
  * followed by free addresses is extended, or a hot one that the context may get. */

@@ -57,6 +57,7 @@ struct gm_pool {
 	_Atomic uint64_t shelf_bytes; /* most bytes of a shelf's row */
 	_Atomic uint64_t managed;     /* bytes that need room: gm_pool_make_room; 0: none */
 	_Atomic uint64_t vacant;      /* bytes of vacant places (vacant.h), part of `mapped` */
+	_Atomic uint64_t hosted;      /* bytes of those that have host memory, part of `vacant` */
 	_Atomic uint64_t crowded_at;  /* time of the next call of config.crowded */
 	atomic_uint n_collecting;     /* shelves whose open bags fill */
 	atomic_bool full;	      /* these shelves have no share left; see limbo.h */
@@ -120,6 +121,12 @@ static inline void gm_pool_lock(const struct gm_pool *pool)
 static inline void gm_pool_unlock(const struct gm_pool *pool)
 {
 	gm_lock_release(&((struct gm_pool *)pool)->lock);
+}
+
+/* Handles of a few MiB: they are moved or vacated one by one. */
+static inline bool gm_pool_handles_are_short(const struct gm_pool *pool)
+{
+	return pool->config.order || pool->config.short_handles;
 }
 
 /* Does the address lie in the pool's range? gm_pool_reserves, inlined. */

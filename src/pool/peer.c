@@ -71,8 +71,8 @@ CUresult gm_access_refresh(struct gm_pool *pool)
 	     chunk = chunk->after) {
 		chunk->busy++;
 		/* The mover sets the access of a chunk that it has, and of one that is away. */
-		while (result == CUDA_SUCCESS && !chunk->away && !chunk->moving && !chunk->vacant &&
-		       chunk->access != pool->access)
+		while (result == CUDA_SUCCESS && !chunk->away && !chunk->moving &&
+		       (!chunk->vacant || chunk->handle) && chunk->access != pool->access)
 			result = chunk_update_access(pool, chunk);
 		chunk->busy--;
 	}

@@ -48,13 +48,8 @@ static void block_cool(struct gm_pool *pool, CUdeviceptr address)
 
 CUresult gm_pool_pin(struct gm_pool *pool, CUdeviceptr address, size_t size)
 {
-	CUresult result = CUDA_SUCCESS;
+	CUresult result = CUDA_ERROR_INVALID_VALUE;
 	block_cool(pool, address);
-	if (GM_UNLIKELY(GM_GET(pool->vacant)))
-		result = gm_pool_occupy(pool, address, size ? size : 1);
-	if (result != CUDA_SUCCESS)
-		return result;
-	result = CUDA_ERROR_INVALID_VALUE;
 	gm_pool_lock(pool);
 	gm_pool_debug_check(pool);
 	gm_shelves_lock(pool); /* else a free meanwhile could leave its pin */
@@ -77,6 +72,9 @@ CUresult gm_pool_pin(struct gm_pool *pool, CUdeviceptr address, size_t size)
 	gm_shelves_unlock(pool);
 	gm_pool_debug_check(pool);
 	gm_pool_unlock(pool);
+	/* Pinned memory is not vacated any more, but a part may be vacant. */
+	if (GM_UNLIKELY(GM_GET(pool->vacant)) && result == CUDA_SUCCESS)
+		result = gm_pool_occupy(pool, address, size ? size : 1);
 	return result;
 }
 

@@ -9,6 +9,7 @@
 #include "pool/patience.h"
 #include "pool/pin.h"
 #include "pool/stats.h"
+#include "pool/vacant.h"
 #include "pool/valid.h"
 
 #define RANGE_FACTOR 8 /* addresses reserved, in sizes of the device's memory */
@@ -109,7 +110,9 @@ static void chunks_end(struct gm_pool *pool, struct gm_chunk *chunks)
 {
 	for (struct gm_chunk *chunk = chunks, *after; chunk; chunk = after) {
 		after = chunk->after;
-		if (chunk->handle) { /* else it is vacant or away */
+		if (chunk->vacant)
+			gm_vacant_unhost(pool, chunk);
+		else if (chunk->handle) { /* else it is away */
 			gm_chunk_unmap(pool, chunk);
 			gm_chunk_release(pool, chunk);
 		}
@@ -248,9 +251,29 @@ static bool piece_free_if_owned(void *arg, struct gm_piece *piece)
 	return true;
 }
 
+/* A live block of the context with a vacant place, claimed; NULL: there is none. */
+static struct gm_piece *vacant_claim(struct gm_pool *pool, uint64_t context)
+{
+	struct gm_piece *piece = NULL;
+	gm_pool_lock(pool);
+	gm_shelves_lock(pool);
+	for (struct gm_chunk *chunk = pool->chunks; chunk && !piece; chunk = chunk->after) {
+		piece = chunk->vacant ? gm_table_live(&pool->table, chunk->base) : NULL;
+		if (piece && (GM_GET(piece->context) != context ||
+			      !gm_piece_claim(piece, GM_GET(piece->id))))
+			piece = NULL;
+	}
+	gm_shelves_unlock(pool);
+	gm_pool_unlock(pool);
+	return piece;
+}
+
 uint64_t gm_pool_context_gone(struct gm_pool *pool, uint64_t context)
 {
 	struct gone gone = {pool, context, 0};
+	struct gm_piece *piece;
+	while (GM_GET(pool->vacant) && (piece = vacant_claim(pool, context)))
+		gone.n += gm_vacant_end(pool, piece);
 	gm_pool_lock(pool);
 	gm_pool_debug_check(pool);
 	gm_shelves_lock(pool);

@@ -73,6 +73,8 @@ struct gm_pool_config {
 				driver; UINT64_MAX: never */
 	uint64_t keep;	     /* idle bytes that gm_pool_trim leaves */
 	uint64_t chunk;	     /* size of handles, a multiple of 2 MiB; 0: as needed (grow.h) */
+	bool short_handles;  /* handles are short, as under `order`, for parts of blocks will be
+				vacated (vacant.h) */
 	/* May idle memory be moved to other addresses now? Called with no lock held. NULL: yes. */
 	bool (*may_remap)(void *arg);
 	void *may_remap_arg;
@@ -115,7 +117,8 @@ struct gm_pool_stats {
 	uint64_t spare;			    /* of `lent`: in spare loans */
 	uint64_t made;	       /* physical memory: mapped, lent, and being mapped or unmapped */
 	uint64_t away;	       /* of mapped and lent: chunks with contents off the device */
-	uint64_t vacant;       /* of mapped: places without memory (vacant.h) */
+	uint64_t vacant;       /* of mapped: places without memory of the device (vacant.h) */
+	uint64_t hosted;       /* of vacant: places with memory of the host */
 	uint64_t stand_ins;    /* part of made: gm_pool_stand_in */
 	uint64_t largest_idle; /* longest run of idle mapped addresses */
 	uint64_t largest_after_remap; /* sum of wholly idle, unpinned chunks, at least

@@ -54,7 +54,7 @@ CUresult gm_pool_remap(struct gm_pool *pool, struct gm_want want, bool shed)
 	    !remap_is_allowed(pool))
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	uint64_t bytes = gm_pool_shortfall(pool, want, &at);
-	unsigned most = pool->config.order ? MOST_SHORT : MOST;
+	unsigned most = gm_pool_handles_are_short(pool) ? MOST_SHORT : MOST;
 	gm_shelves_empty(pool);
 	if (gm_alias_is_allowed(pool, want.context))
 		gm_hot_join(pool);

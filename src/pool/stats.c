@@ -322,6 +322,7 @@ static void stats_fill(const struct gm_pool *pool, struct gm_pool_stats *out)
 		.made = pool->made,
 		.away = pool->away,
 		.vacant = GM_GET(pool->vacant),
+		.hosted = GM_GET(pool->hosted),
 		.stand_ins = pool->stand_ins,
 		.live_blocks = pool->live_blocks,
 		.chunks = pool->n_chunks,

@@ -84,6 +84,90 @@ static bool place_may_be_vacated(const struct gm_chunk *chunk)
 	       !chunk->moving;
 }
 
+/* --- memory of the host --- */
+
+/* Names of cuda.h that toolkits before 12.2 lack. */
+enum { ATTRIBUTE_HOST_NUMA_ID = 134, LOCATION_HOST_NUMA = 3 };
+
+/* No lock is held. False: it is mapped as before. */
+static bool host_end(struct gm_pool *pool, struct gm_chunk *place)
+{
+	if (gm_chunk_unmap(pool, place) != CUDA_SUCCESS)
+		return false;
+	pool->driver->cuMemRelease(place->handle);
+	atomic_fetch_sub_explicit(&pool->hosted, place->size, memory_order_relaxed);
+	return true;
+}
+
+void gm_vacant_unhost(struct gm_pool *pool, struct gm_chunk *place)
+{
+	if (place->handle && host_end(pool, place))
+		place->handle = 0;
+}
+
+/* Under the pool's lock, released meanwhile. */
+static bool place_unhost(struct gm_pool *pool, struct gm_chunk *place)
+{
+	place->moving = true;
+	gm_pool_unlock(pool);
+	CUstreamCaptureMode mode = gm_driver_quiet_begin(pool->driver);
+	bool ended = host_end(pool, place);
+	gm_driver_quiet_end(pool->driver, mode);
+	gm_pool_lock(pool);
+	place->moving = false;
+	if (ended)
+		place->handle = 0;
+	return ended;
+}
+
+/* The processor's node nearest to the device; 0: the driver does not know it. */
+static int host_node(const struct gm_pool *pool)
+{
+	int node = 0;
+	CUresult result = pool->driver->cuDeviceGetAttribute(
+		&node, (CUdevice_attribute)ATTRIBUTE_HOST_NUMA_ID, pool->config.device);
+	return result == CUDA_SUCCESS && node > 0 ? node : 0;
+}
+
+/* *host is what the place becomes: for the caller, who takes the lock. */
+static CUresult host_make(struct gm_pool *pool, const struct gm_chunk *place,
+			  const struct gm_access *access, struct gm_chunk *host)
+{
+	const CUmemAllocationProp prop = {
+		.type = CU_MEM_ALLOCATION_TYPE_PINNED,
+		.location = {.type = (CUmemLocationType)LOCATION_HOST_NUMA, .id = host_node(pool)},
+	};
+	CUmemGenericAllocationHandle handle;
+	CUresult result = pool->driver->cuMemCreate(&handle, place->size, &prop, 0);
+	if (result != CUDA_SUCCESS)
+		return result;
+	*host = (struct gm_chunk){.size = place->size, .base = place->base, .handle = handle};
+	result = gm_chunk_map(pool, host, place->base, access);
+	if (result != CUDA_SUCCESS)
+		pool->driver->cuMemRelease(handle);
+	return result;
+}
+
+static CUresult place_host(struct gm_pool *pool, struct gm_chunk *place)
+{
+	struct gm_access access;
+	gm_access_now(pool, true, &access);
+	place->moving = true;
+	gm_pool_unlock(pool);
+	CUstreamCaptureMode mode = gm_driver_quiet_begin(pool->driver);
+	struct gm_chunk host;
+	CUresult result = host_make(pool, place, &access, &host);
+	gm_driver_quiet_end(pool->driver, mode);
+	gm_pool_lock(pool);
+	place->moving = false;
+	if (result != CUDA_SUCCESS)
+		return result;
+	place->handle = host.handle;
+	place->access = host.access;
+	atomic_fetch_add_explicit(&pool->hosted, place->size, memory_order_relaxed);
+	return CUDA_SUCCESS;
+}
+
 /* The live block, not pinned, that [base, base + size) lies in, or NULL. */
 static struct gm_piece *block_at(const struct gm_pool *pool, CUdeviceptr base, uint64_t size)
 {
@@ -93,26 +177,63 @@ static struct gm_piece *block_at(const struct gm_pool *pool, CUdeviceptr base, u
 		       : NULL;
 }
 
+bool gm_vacant_may_begin(struct gm_pool *pool, const struct gm_chunk *chunk)
+{
+	return place_may_be_vacated(chunk) && block_at(pool, chunk->base, chunk->size);
+}
+
 uint64_t gm_pool_vacate(struct gm_pool *pool, CUdeviceptr base, uint64_t size)
 {
 	uint64_t bytes = 0;
 	enum moved moved = MOVED;
 	gm_pool_lock(pool);
 	gm_pool_debug_check(pool);
+	const uint64_t generation = pool->access;
 	CUdeviceptr at = block_at(pool, base, size) ? base : base + size, end = base + size;
 	while (at < end && moved == MOVED) {
 		struct gm_chunk *chunk = gm_chunk_at(pool, at);
 		const bool whole = chunk->base >= base && chunk->size <= end - chunk->base;
 		at = chunk->base + chunk->size;
+		if (whole && chunk->vacant && chunk->handle && !chunk->pins)
+			moved = place_unhost(pool, chunk) ? MOVED : STAYED;
 		if (!whole || !place_may_be_vacated(chunk))
 			continue;
 		moved = place_vacate(pool, chunk);
 		bytes += moved == MOVED ? chunk->size : 0;
 	}
-	gm_access_refresh(pool); /* granted or revoked meanwhile */
+	if (pool->access != generation) /* granted or revoked meanwhile */
+		gm_access_refresh(pool);
 	gm_pool_debug_check(pool);
 	gm_pool_unlock(pool);
 	return bytes;
+}
+
+uint64_t gm_pool_lack(struct gm_pool *pool, uint64_t bytes)
+{
+	const uint64_t length = gm_round_up(bytes, GM_POOL_GRANULE);
+	gm_pool_lock(pool);
+	const uint64_t lack = gm_pool_excess(pool, length);
+	gm_pool_unlock(pool);
+	return lack ? gm_round_up(lack, GM_POOL_GRANULE) : length;
+}
+
+bool gm_pool_is_vacant(struct gm_pool *pool, CUdeviceptr base)
+{
+	gm_pool_lock(pool);
+	const struct gm_chunk *chunk = gm_pool_has(pool, base) ? gm_chunk_at(pool, base) : NULL;
+	const bool vacant = chunk && chunk->vacant && !chunk->handle;
+	gm_pool_unlock(pool);
+	return vacant;
+}
+
+uint64_t gm_pool_place(struct gm_pool *pool, CUdeviceptr at, CUdeviceptr *base)
+{
+	gm_pool_lock(pool);
+	const struct gm_chunk *chunk = gm_pool_has(pool, at) ? gm_chunk_at(pool, at) : NULL;
+	const uint64_t size = chunk ? chunk->size : 0;
+	*base = chunk ? chunk->base : 0;
+	gm_pool_unlock(pool);
+	return size;
 }
 
 /* --- occupy; the pool's lock is held, and released around driver calls --- */
@@ -189,23 +310,41 @@ static CUresult place_occupy(struct gm_pool *pool, struct gm_chunk *place)
 	return CUDA_SUCCESS;
 }
 
-CUresult gm_pool_occupy(struct gm_pool *pool, CUdeviceptr base, uint64_t size)
+/* Apply `fill` to the places in [base, +size) without memory. */
+static CUresult places_fill(struct gm_pool *pool, CUdeviceptr base, uint64_t size,
+			    CUresult (*fill)(struct gm_pool *pool, struct gm_chunk *place))
 {
 	CUresult result = CUDA_SUCCESS;
-	gm_pool_lock(pool);
 	gm_pool_debug_check(pool);
-	gm_hot_cool(pool, false);
-	gm_shelves_empty(pool);
+	const uint64_t generation = pool->access;
 	for (CUdeviceptr at = base, end = base + size; at < end && result == CUDA_SUCCESS;) {
 		struct gm_chunk *chunk = gm_chunk_at(pool, at);
 		if (!chunk)
 			break;
 		at = chunk->base + chunk->size;
-		if (chunk->vacant)
-			result = place_occupy(pool, chunk);
+		if (chunk->vacant && !chunk->handle)
+			result = fill(pool, chunk);
 	}
-	gm_access_refresh(pool);
+	if (pool->access != generation)
+		gm_access_refresh(pool);
 	gm_pool_debug_check(pool);
+	return result;
+}
+
+CUresult gm_pool_occupy(struct gm_pool *pool, CUdeviceptr base, uint64_t size)
+{
+	gm_pool_lock(pool);
+	gm_hot_cool(pool, false);
+	gm_shelves_empty(pool);
+	CUresult result = places_fill(pool, base, size, place_occupy);
+	gm_pool_unlock(pool);
+	return result;
+}
+
+CUresult gm_pool_occupy_host(struct gm_pool *pool, CUdeviceptr base, uint64_t size)
+{
+	gm_pool_lock(pool);
+	CUresult result = places_fill(pool, base, size, place_host);
 	gm_pool_unlock(pool);
 	return result;
 }
@@ -239,6 +378,12 @@ bool gm_vacant_end(struct gm_pool *pool, struct gm_piece *piece)
 	const CUdeviceptr base = GM_GET(piece->base), end = base + GM_GET(piece->held);
 	gm_pool_lock(pool);
 	gm_pool_debug_check(pool);
+	for (struct gm_chunk *at = vacant_next(pool, base, end); at;
+	     at = vacant_next(pool, at->base + at->size, end))
+		if (at->handle && !place_unhost(pool, at)) {
+			gm_pool_unlock(pool);
+			return false;
+		}
 	gm_slabs_flush(&pool->slabs);
 	size_t n = 0;
 	for (struct gm_chunk *at = vacant_next(pool, base, end); at;

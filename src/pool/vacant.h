@@ -8,8 +8,9 @@
  *
  * A vacant place stays a chunk in the pool's books, without a handle, and busy, so that addresses,
  * blocks and sums are as before; gm_pool_stats.vacant has its bytes, which count against no limit.
- * An access to it faults, and its contents are lost. A free of the block waits for its work, as
- * natively, and ends the places with it.
+ * An access to it faults, and its contents are lost. If the device has no memory for it, memory of
+ * the host can be mapped there: it is vacant still, but no access faults. A free of the block waits
+ * for its work, as natively, and ends the places with it.
  *
  * Who vacates a block knows what of it is in use, and makes one call at a time for a block. Source:
  * none; the driver's part is measured by tests/gpu/mapping.cu.
@@ -19,18 +20,30 @@
 
 #include "pool/pool.h"
 
+struct gm_chunk;
 struct gm_piece;
 
 /* --- no lock is held --- */
 
 /*
  * Take the memory of all chunks that lie wholly in [base, base + size) of one live block, which is
- * not pinned, and make it idle. The caller has waited for all work that uses them. Returns the
- * bytes; fewer if a driver call fails or host memory runs out, and 0 if there is no such block. A
- * chunk whose call failed is as it was; or vacant, with its memory returned to the driver, if that
- * failed, too.
+ * not pinned, and make it idle; memory of the host is released. The caller has waited for all work
+ * that uses them. Returns the bytes; fewer if a driver call fails or host memory runs out, and 0 if
+ * there is no such block. A chunk whose call failed is as it was; or vacant, with its memory
+ * returned to the driver, if that failed, too.
  */
 uint64_t gm_pool_vacate(struct gm_pool *pool, CUdeviceptr base, uint64_t size);
+
+/* The bytes that must be vacated before the pool can serve `bytes`: what exceeds the limit, or all
+ * if other memory lacks. */
+uint64_t gm_pool_lack(struct gm_pool *pool, uint64_t bytes);
+
+/* The chunk with the address: its base and size; 0: there is none. Under a live block it stays as
+ * it is. */
+uint64_t gm_pool_place(struct gm_pool *pool, CUdeviceptr at, CUdeviceptr *base);
+
+/* Does an access to `base` fault, for its place is vacant and has no memory of the host? */
+bool gm_pool_is_vacant(struct gm_pool *pool, CUdeviceptr base);
 
 /*
  * Map memory at all vacant places that overlap [base, base + size): an idle chunk of the same size,
@@ -38,6 +51,26 @@ uint64_t gm_pool_vacate(struct gm_pool *pool, CUdeviceptr base, uint64_t size);
  * CUDA_ERROR_OUT_OF_MEMORY, or the driver's error: the remaining places are vacant.
  */
 CUresult gm_pool_occupy(struct gm_pool *pool, CUdeviceptr base, uint64_t size);
+
+/* The same with memory of the host, which gm_pool_vacate, or the end of the block, releases. Needs
+ * driver 12.2. */
+CUresult gm_pool_occupy_host(struct gm_pool *pool, CUdeviceptr base, uint64_t size);
+
+/*
+ * Map the memory of the chunks at from[i] at the vacant places to[i], of the same sizes, without a
+ * stay elsewhere: the chunks are vacant then. As in gm_pool_vacate the caller has waited for their
+ * work. Places that are side by side in `to` get their access by one call. moved[i]: was it done?
+ * If not, both are as before; or both vacant, if the driver mapped the memory at neither.
+ */
+void gm_pool_shift(struct gm_pool *pool, const CUdeviceptr *from, const CUdeviceptr *to, size_t n,
+		   bool *moved);
+
+/* Under the pool's lock: may the chunk be vacated, for one block alone has it, and nobody else
+ * knows its physical address? */
+bool gm_vacant_may_begin(struct gm_pool *pool, const struct gm_chunk *chunk);
+
+/* For gm_pool_destroy: release the host memory of a place. */
+void gm_vacant_unhost(struct gm_pool *pool, struct gm_chunk *place);
 
 /* For gm_pool_free: has the block vacant places? Takes the pool's lock if any block has. */
 bool gm_vacant_has(struct gm_pool *pool, const struct gm_block *block);

@@ -174,8 +174,8 @@ static const char *chunk_check(const struct gm_pool *pool, const struct gm_chunk
 		return "wholly idle chunks are linked both ways";
 	if (chunk->pins != chunk->seen_pins)
 		return "a chunk knows its pins";
-	if (chunk->vacant && (chunk->handle || !chunk->busy || chunk->used != chunk->size))
-		return "a vacant place has no handle, is busy and in use";
+	if (chunk->vacant && (!chunk->busy || chunk->used != chunk->size))
+		return "a vacant place is busy and in use";
 	if (chunk->away && !chunk->busy)
 		return "a chunk that is away is busy";
 	/* The mover writes the access of a chunk that is away, without the lock. */

@@ -214,7 +214,7 @@ struct gm_move_need gm_move_need(const struct gm_pool *pool)
 {
 	struct gm_pool_stats stats;
 	gm_pool_stats(pool, &stats);
-	uint64_t stays = stats.pinned + stats.away, all = stats.mapped + stats.lent;
+	uint64_t stays = stats.pinned + stats.away, all = stats.mapped - stats.vacant + stats.lent;
 	return (struct gm_move_need){
 		.moves = all > stays ? all - stays : 0,
 		.pinned = stats.pinned,

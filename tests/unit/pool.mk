@@ -3,7 +3,7 @@ UNIT_TESTS += tests/unit/test_range tests/unit/test_extent tests/unit/test_slab 
 	tests/unit/test_pool_random tests/unit/test_pool_faults tests/unit/test_pool_fence \
 	tests/unit/test_pool_lend tests/unit/test_pool_threads tests/unit/test_pool_host \
 	tests/unit/test_pool_stats tests/unit/test_pool_sim tests/unit/test_pool_log tests/unit/test_pool_valid tests/unit/test_pool_access \
-	tests/unit/test_pool_trim tests/unit/test_limbo tests/unit/test_limbo_shelf tests/unit/test_hot tests/unit/test_alias tests/unit/test_alias_model tests/unit/test_patience tests/unit/test_remap tests/unit/test_vacant tests/unit/test_shelf tests/unit/test_streams tests/unit/test_traces tests/unit/test_pool_beside \
+	tests/unit/test_pool_trim tests/unit/test_limbo tests/unit/test_limbo_shelf tests/unit/test_hot tests/unit/test_alias tests/unit/test_alias_model tests/unit/test_patience tests/unit/test_remap tests/unit/test_shift tests/unit/test_vacant tests/unit/test_shelf tests/unit/test_streams tests/unit/test_traces tests/unit/test_pool_beside \
 	tests/unit/test_pool_claim
 POOL_FAKE = tests/unit/pool_fake.h
 tests_unit_test_range_SOURCES = tests/unit/test_range.c $(POOL_FAKE)
@@ -53,6 +53,8 @@ tests_unit_test_alias_LDADD = $(UNIT_LDADD)
 tests_unit_test_alias_model_SOURCES = tests/unit/test_alias_model.c tests/unit/limbo_fake.h $(POOL_FAKE)
 tests_unit_test_alias_model_LDADD = $(UNIT_LDADD)
 tests_unit_test_remap_SOURCES = tests/unit/test_remap.c $(POOL_FAKE)
+tests_unit_test_shift_SOURCES = tests/unit/test_shift.c $(POOL_FAKE)
+tests_unit_test_shift_LDADD = $(UNIT_LDADD)
 tests_unit_test_vacant_SOURCES = tests/unit/test_vacant.c $(POOL_FAKE)
 tests_unit_test_vacant_LDADD = $(UNIT_LDADD)
 tests_unit_test_remap_LDADD = $(UNIT_LDADD)

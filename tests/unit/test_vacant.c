@@ -205,6 +205,150 @@ static void peers(void)
 	fake_end(pool, "peers");
 }
 
+/* --- memory of the host --- */
+
+static void hosted(void)
+{
+	struct gm_pool *pool = open_pool(GM_GIB, 3 * CHUNK);
+	struct gm_block block = fake_alloc(pool, 2 * CHUNK);
+	TAP_OK(gm_pool_occupy_host(pool, block.base, 2 * CHUNK) == CUDA_SUCCESS &&
+		       !fake_stats(pool).hosted,
+	       "a block without places needs no memory of the host");
+	gm_pool_vacate(pool, block.base, 2 * CHUNK);
+	struct gm_block other = fake_alloc(pool, 3 * CHUNK);
+	TAP_OK(other.base && gm_pool_is_vacant(pool, block.base), "an access to a place faults");
+	TAP_IS(gm_pool_occupy_host(pool, block.base, CHUNK), CUDA_SUCCESS,
+	       "at the limit a place gets memory of the host");
+	TAP_IS(fake.prop.location.type, 3, "which is made at a node of the host");
+	TAP_OK(fake_is_mapped(block.base) && !fake_is_mapped(block.base + CHUNK),
+	       "it is mapped at the place");
+	TAP_OK(!gm_pool_is_vacant(pool, block.base) && gm_pool_is_vacant(pool, block.base + CHUNK),
+	       "whose accesses do not fault");
+	TAP_OK(fake_stats(pool).hosted == CHUNK && fake_stats(pool).vacant == 2 * CHUNK,
+	       "the place is counted as hosted, and as vacant still");
+	TAP_OK(fake_stats(pool).mapped == 5 * CHUNK && fake_valid(pool), "the pool is valid");
+	gm_pool_free(pool, other.base, NULL, NULL);
+	TAP_IS(gm_pool_occupy(pool, block.base, CHUNK), CUDA_SUCCESS, "a place with memory");
+	TAP_IS(fake_stats(pool).hosted, CHUNK, "keeps it");
+	TAP_IS(gm_pool_vacate(pool, block.base, CHUNK), 0, "to vacate it makes nothing idle");
+	TAP_OK(!fake_stats(pool).hosted && gm_pool_is_vacant(pool, block.base) &&
+		       !fake_is_mapped(block.base),
+	       "but releases the memory of the host");
+	TAP_IS(physical(), 3 * CHUNK, "to the driver");
+	TAP_IS(gm_pool_occupy(pool, block.base, 2 * CHUNK), CUDA_SUCCESS,
+	       "then it gets memory of the device");
+	TAP_OK(!fake_stats(pool).vacant && fake_valid(pool), "and is not vacant");
+	gm_pool_free(pool, block.base, NULL, NULL);
+	fake_end(pool, "hosted");
+}
+
+static void hosted_until_the_end(void)
+{
+	struct gm_pool *pool = open_pool(GM_GIB, UINT64_MAX);
+	struct gm_block block = fake_alloc(pool, 2 * CHUNK), rest = fake_alloc(pool, CHUNK);
+	gm_pool_vacate(pool, block.base, CHUNK);
+	gm_pool_occupy_host(pool, block.base, CHUNK);
+	TAP_IS(physical(), 4 * CHUNK, "memory of the host is one handle more");
+	TAP_IS(gm_pool_free(pool, block.base, NULL, NULL), CUDA_SUCCESS,
+	       "a block with memory of the host is freed");
+	TAP_OK(!fake_stats(pool).hosted && !fake_stats(pool).vacant && physical() == 3 * CHUNK &&
+		       fake_valid(pool),
+	       "that memory ends with it");
+	gm_pool_vacate(pool, rest.base, CHUNK);
+	gm_pool_occupy_host(pool, rest.base, CHUNK);
+	fake_end(pool, "a pool with memory of the host");
+}
+
+static void hosted_for_peers(void)
+{
+	struct gm_pool *pool = open_pool(GM_GIB, UINT64_MAX);
+	struct gm_block block = fake_alloc(pool, 2 * CHUNK);
+	gm_pool_vacate(pool, block.base, 2 * CHUNK);
+	gm_pool_occupy_host(pool, block.base, CHUNK);
+	gm_pool_give_back(pool, 0, false);
+	const unsigned before = fake.calls[FAKE_ACCESS];
+	TAP_IS(gm_pool_grant(pool, PEER), CUDA_SUCCESS, "a peer is granted access later");
+	TAP_IS(fake.calls[FAKE_ACCESS] - before, 1, "to the place with memory of the host alone");
+	TAP_OK(fake.n_access == 1 && fake.access[0].location.id == PEER, "for the peer");
+	gm_pool_occupy_host(pool, block.base + CHUNK, CHUNK);
+	TAP_OK(fake.calls[FAKE_ACCESS] - before == 2 && fake.n_access == 2,
+	       "further memory of the host has it from the beginning");
+	TAP_OK(fake_valid(pool), "the pool is valid");
+	fake_end(pool, "hosted for peers");
+}
+
+/* Each driver call of an occupy with memory of the host fails, and each of its release. */
+static void hosted_faults(void)
+{
+	static const enum fake_call calls[] = {FAKE_CREATE, FAKE_MAP, FAKE_ACCESS};
+	struct gm_pool *pool = open_pool(GM_GIB, UINT64_MAX);
+	struct gm_block block = fake_alloc(pool, CHUNK);
+	gm_pool_vacate(pool, block.base, CHUNK);
+	for (unsigned i = 0; i < 3; i++) {
+		fake.fail[calls[i]] = 1;
+		TAP_IS(gm_pool_occupy_host(pool, block.base, CHUNK), CUDA_ERROR_OUT_OF_MEMORY,
+		       "%s fails: no memory of the host", fake_names[calls[i]]);
+		TAP_OK(gm_pool_is_vacant(pool, block.base) && !fake_stats(pool).hosted &&
+			       physical() == CHUNK && fake_valid(pool),
+		       "the place is vacant as before");
+	}
+	gm_pool_occupy_host(pool, block.base, CHUNK);
+	fake.fail[FAKE_UNMAP] = 1;
+	TAP_IS(gm_pool_vacate(pool, block.base, CHUNK), 0, "unmap fails");
+	TAP_OK(!gm_pool_is_vacant(pool, block.base) && fake_stats(pool).hosted == CHUNK,
+	       "the memory of the host stays");
+	fake.fail[FAKE_UNMAP] = 1;
+	TAP_IS(gm_pool_free(pool, block.base, NULL, NULL), CUDA_ERROR_NOT_READY,
+	       "so it does where a free would end it");
+	TAP_OK(fake_stats(pool).hosted == CHUNK && fake_valid(pool), "and the block lives");
+	TAP_IS(gm_pool_free(pool, block.base, NULL, NULL), CUDA_SUCCESS, "a later free succeeds");
+	fake_end(pool, "hosted faults");
+}
+
+/* --- what lacks, and the end of a context --- */
+
+static void lacks(void)
+{
+	struct gm_pool *pool = open_pool(GM_GIB, 4 * CHUNK);
+	struct gm_block block = fake_alloc(pool, 3 * CHUNK);
+	TAP_IS(gm_pool_lack(pool, 2 * CHUNK), CHUNK, "what exceeds the limit lacks");
+	TAP_IS(gm_pool_lack(pool, CHUNK), CHUNK, "below the limit all may lack");
+	TAP_IS(gm_pool_lack(pool, 1), GM_POOL_GRANULE, "in whole granules");
+	TAP_IS(gm_pool_lack(pool, CHUNK + 1), GM_POOL_GRANULE, "beyond the limit, too");
+	TAP_IS(gm_pool_lack(pool, 8 * CHUNK), 7 * CHUNK, "more than the block has can lack");
+	gm_pool_vacate(pool, block.base, CHUNK);
+	TAP_IS(gm_pool_lack(pool, 2 * CHUNK), 2 * CHUNK, "a vacant place makes room");
+	TAP_IS(gm_pool_lack(pool, 3 * CHUNK), CHUNK, "of its size");
+	gm_pool_free(pool, block.base, NULL, NULL);
+	fake_end(pool, "lacks");
+}
+
+static void context_gone(void)
+{
+	struct gm_pool *pool = open_pool(GM_GIB, UINT64_MAX);
+	struct gm_block first = fake_alloc(pool, 2 * CHUNK), second = fake_alloc(pool, CHUNK),
+			other;
+	struct gm_block third = fake_alloc(pool, CHUNK);
+	gm_pool_alloc(pool, 2 * CHUNK, 2, &other);
+	gm_pool_vacate(pool, first.base, CHUNK);
+	gm_pool_vacate(pool, second.base, CHUNK);
+	gm_pool_occupy_host(pool, second.base, CHUNK);
+	gm_pool_vacate(pool, other.base, CHUNK);
+	TAP_IS(gm_pool_context_gone(pool, 1), 3, "the end of a context frees its blocks");
+	TAP_OK(fake_stats(pool).vacant == CHUNK && !fake_stats(pool).hosted,
+	       "their places end, also with memory of the host");
+	TAP_IS(gm_pool_free(pool, third.base, NULL, NULL), CUDA_ERROR_INVALID_VALUE,
+	       "blocks without places end, too");
+	TAP_OK(gm_pool_is_vacant(pool, other.base) && fake_valid(pool),
+	       "a place of another context is vacant still");
+	TAP_IS(gm_pool_occupy(pool, other.base, CHUNK), CUDA_SUCCESS, "and gets memory");
+	TAP_IS(gm_pool_context_gone(pool, 1), 0, "once");
+	TAP_IS(gm_pool_context_gone(pool, 2), 1, "the other context ends");
+	TAP_OK(!fake_stats(pool).vacant && fake_stats(pool).live_blocks == 0 && fake_valid(pool),
+	       "nothing is left of both");
+	fake_end(pool, "context gone");
+}
+
 /* Each driver call of a vacate, an occupy and a free fails in turn, alone or with the next two. */
 static void faults(void)
 {
@@ -327,6 +471,12 @@ int main(void)
 	refused();
 	waited_for();
 	peers();
+	hosted();
+	hosted_until_the_end();
+	hosted_for_peers();
+	hosted_faults();
+	lacks();
+	context_gone();
 	faults();
 	random_calls();
 	threads();
