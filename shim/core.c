@@ -225,7 +225,7 @@ static CUresult core_heap_figures(struct gm_heap_host *heap, struct gm_heap_figu
 
 static void core_reclaim(unsigned ordinal)
 {
-	gm_modules_reclaim(ordinal);
+	gm_modules_reclaim(ordinal, 0);
 	gm_others_reclaim(ordinal);
 }
 
@@ -316,8 +316,9 @@ __attribute__((visibility("default"))) const struct gm_core *gm_preload_core(uns
 		       : NULL;
 }
 
-uint64_t gm_core_reclaim(unsigned ordinal)
+uint64_t gm_core_reclaim(unsigned ordinal, uint64_t bytes)
 {
+	(void)bytes;
 	struct gm_streams *streams = kept_if_any(ordinal);
 	return streams ? gm_streams_drain(streams) : 0;
 }

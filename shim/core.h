@@ -6,7 +6,7 @@
 #include "context/context.h"
 
 /* Free the kept blocks of a device to its pool; returns bytes. May wait for the GPU. */
-uint64_t gm_core_reclaim(unsigned ordinal);
+uint64_t gm_core_reclaim(unsigned ordinal, uint64_t bytes);
 void gm_core_context_gone(struct gm_context *context);
 void gm_core_forget(void);
 

@@ -19,6 +19,7 @@
 #include "shim/limit.h"
 #include "shim/sleep.h"
 #include "shim/torch/cache.h"
+#include "shim/torch/lend.h"
 #include "shim/torch/tensors.h"
 #include "shim/trim.h"
 #include "stack/held.h"
@@ -172,6 +173,7 @@ static struct gm_pool *pool_make(unsigned ordinal)
 		.measure = d->limit == UINT64_MAX ? NULL : outside_measure,
 	};
 	gm_pool_config_knobs(&config, knobs, d->total);
+	config.short_handles = gm_lend_is_on();
 	struct gm_pool *pool, *there = NULL;
 	CUresult result = gm_pool_create(&config, &pool);
 	if (result != CUDA_SUCCESS) {

@@ -188,10 +188,10 @@ static bool limit_try(unsigned ordinal, const struct want *w)
 	return true;
 }
 
-static void idle_return(unsigned ordinal)
+static void idle_return(unsigned ordinal, uint64_t bytes)
 {
 	struct gm_pool *pool = gm_shim_pool_if_any(ordinal);
-	gm_modules_reclaim(ordinal);
+	gm_modules_reclaim(ordinal, bytes);
 	if (pool)
 		gm_pool_give_back(pool, 0, true);
 }
@@ -205,7 +205,7 @@ static bool limit_wait(unsigned ordinal, const struct want *w)
 	for (unsigned i = 0; i < PATIENCE && quiet < 2; i++) {
 		const bool alone = atomic_load(&progress[ordinal].calls) == 0;
 		if (alone || i == 0)
-			idle_return(ordinal);
+			idle_return(ordinal, w->bytes);
 		if (limit_try(ordinal, w))
 			return true;
 		quiet = alone ? quiet + 1 : 0;
@@ -246,8 +246,9 @@ void gm_limit_end(void)
 	own.begun = false;
 }
 
-uint64_t gm_limit_reclaim(unsigned ordinal)
+uint64_t gm_limit_reclaim(unsigned ordinal, uint64_t bytes)
 {
+	(void)bytes;
 	if (ordinal >= gm_shim_n_devices || !gm_limit_is_set())
 		return 0;
 	const uint64_t before = atomic_load(&outside[ordinal]);

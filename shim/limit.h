@@ -57,7 +57,7 @@ uint64_t gm_limit_measure(unsigned ordinal);
 
 /* modules.h: bytes of `outside` that ended since the last measurement, or that async pools returned
  * to the driver now. */
-uint64_t gm_limit_reclaim(unsigned ordinal);
+uint64_t gm_limit_reclaim(unsigned ordinal, uint64_t bytes);
 void gm_limit_forget(void);
 
 #endif

@@ -16,7 +16,8 @@ libgpumem_la_SOURCES += %D%/block/alloc.c %D%/block/alloc.h %D%/block/attribute.
 	%D%/block/memops.h %D%/block/network.c %D%/block/network.h %D%/block/question.c %D%/block/question.h
 # PyTorch: its cache, and tensors in it.
 libgpumem_la_SOURCES += %D%/torch/behind.c %D%/torch/behind.h %D%/torch/cache.c %D%/torch/cache.h \
-	%D%/torch/sequence.c %D%/torch/sequence.h %D%/torch/tensors.c %D%/torch/tensors.h
+	%D%/torch/border.c %D%/torch/border.h %D%/torch/lend.c %D%/torch/lend.h %D%/torch/origin.c %D%/torch/origin.h \
+	%D%/torch/segments.c %D%/torch/segments.h %D%/torch/sequence.c %D%/torch/sequence.h %D%/torch/tensors.c %D%/torch/tensors.h
 # Tables of functions of cuGetExportTable.
 libgpumem_la_SOURCES += %D%/table/tables.c %D%/table/tables.h %D%/table/wrap.c %D%/table/wrap.h
 # Submissions, in the order of streams.

@@ -35,6 +35,7 @@
 #include "shim/recording.h"
 #include "shim/sleep.h"
 #include "shim/table/tables.h"
+#include "shim/torch/lend.h"
 #include "shim/torch/sequence.h"
 #include "shim/torch/tensors.h"
 #include "shim/used.h"
@@ -42,7 +43,7 @@
 
 struct module {
 	void (*forget)(void);
-	uint64_t (*reclaim)(unsigned ordinal);
+	uint64_t (*reclaim)(unsigned ordinal, uint64_t bytes);
 	void (*context_gone)(struct gm_context *context);
 };
 
@@ -75,18 +76,18 @@ void gm_modules_leave(uint64_t now)
 #undef GM_MODULE
 }
 
-uint64_t gm_modules_reclaim_next(unsigned ordinal, unsigned *row)
+uint64_t gm_modules_reclaim_next(unsigned ordinal, uint64_t bytes, unsigned *row)
 {
 	uint64_t given = 0;
 	for (; *row < MODULES && !given; ++*row)
 		if (modules[*row].reclaim)
-			given = modules[*row].reclaim(ordinal);
+			given = modules[*row].reclaim(ordinal, bytes);
 	return given;
 }
 
-void gm_modules_reclaim(unsigned ordinal)
+void gm_modules_reclaim(unsigned ordinal, uint64_t bytes)
 {
-	for (unsigned row = 0; gm_modules_reclaim_next(ordinal, &row);)
+	for (unsigned row = 0; gm_modules_reclaim_next(ordinal, bytes, &row);)
 		;
 }
 

@@ -30,10 +30,11 @@ void gm_modules_leave(uint64_t now);
 /*
  * Modules return unused memory of a device's pool to that pool. `next` begins at module *row, at
  * first 0, and stops after the first module that returned some, so that the caller can retry before
- * it asks the others. Returns bytes; 0: no module had any. May wait for the GPU.
+ * it asks the others. `bytes`: of the allocation that lacks memory; 0: unknown. Returns bytes; 0:
+ * no module had any. May wait for the GPU.
  */
-uint64_t gm_modules_reclaim_next(unsigned ordinal, unsigned *row);
-void gm_modules_reclaim(unsigned ordinal);
+uint64_t gm_modules_reclaim_next(unsigned ordinal, uint64_t bytes, unsigned *row);
+void gm_modules_reclaim(unsigned ordinal, uint64_t bytes);
 
 /* The context of this key was destroyed or reset, and its work is over: its memory returns to the
  * pools. */

@@ -16,7 +16,7 @@ static bool retry_reclaim_own(void)
 		struct gm_pool *pool = gm_shim_pool_if_any(i);
 		if (!pool)
 			continue;
-		gm_modules_reclaim(i);
+		gm_modules_reclaim(i, 0);
 		gm_pool_give_back(pool, 0, true);
 		given += gm_pool_given(pool);
 	}

@@ -16,6 +16,7 @@
 #include "shim/modules.h"
 #include "shim/others.h"
 #include "shim/retry.h"
+#include "shim/torch/lend.h"
 #include "stack/held.h"
 #include "stack/stack.h"
 
@@ -171,10 +172,12 @@ static __attribute__((noinline)) CUresult request_reclaim(const struct request *
 {
 	CUresult result = CUDA_ERROR_OUT_OF_MEMORY;
 	for (unsigned row = 0; result == CUDA_ERROR_OUT_OF_MEMORY &&
-			       gm_modules_reclaim_next(q->context->ordinal, &row);)
+			       gm_modules_reclaim_next(q->context->ordinal, q->size, &row);)
 		result = gm_pool_alloc(pool, q->size, q->context->key, b);
-	if (result == CUDA_ERROR_OUT_OF_MEMORY && request_may_fit(q) &&
-	    gm_others_reclaim(q->context->ordinal))
+	if (result != CUDA_ERROR_OUT_OF_MEMORY || !request_may_fit(q))
+		return result;
+	result = gm_pool_alloc(pool, q->size, q->context->key, b); /* idle memory was returned */
+	if (result == CUDA_ERROR_OUT_OF_MEMORY && gm_others_reclaim(q->context->ordinal))
 		result = gm_pool_alloc(pool, q->size, q->context->key, b);
 	return result;
 }
@@ -224,6 +227,8 @@ static CUresult request_from_pool(struct request *q, struct gm_pool *pool)
 	gm_fill(q->context, &b);
 	*q->out = b.base;
 	request_served(q, &b, 0);
+	if (gm_lend_is_on())
+		gm_lend_made(&b);
 	return result;
 }
 

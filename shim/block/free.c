@@ -10,6 +10,7 @@
 #include "shim/context/capture.h"
 #include "shim/device.h"
 #include "shim/foreign/foreign.h"
+#include "shim/torch/lend.h"
 #include "stack/held.h"
 
 /* The record of a free between the moments `start` and `end`. */
@@ -68,7 +69,10 @@ static CUresult free_block(enum gm_hook_id hook, struct gm_pool *pool, CUdevicep
 			   const struct gm_free *how)
 {
 	struct gm_block b;
+	struct gm_lent lent =
+		gm_lend_is_on() ? gm_lend_free_begin(pool, address) : (struct gm_lent){0};
 	CUresult result = gm_pool_free(pool, address, how, &b);
+	gm_lend_free_end(lent, result == CUDA_SUCCESS);
 	gm_fence_suspect(result);
 	if (GM_UNLIKELY(result != CUDA_SUCCESS)) {
 		gm_pool_find(pool, address, &b);

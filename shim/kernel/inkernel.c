@@ -344,8 +344,9 @@ static struct gm_heap_host *heap_next(struct gm_inkernel **at, unsigned ordinal)
 	return heap;
 }
 
-uint64_t gm_inkernel_reclaim(unsigned ordinal)
+uint64_t gm_inkernel_reclaim(unsigned ordinal, uint64_t bytes)
 {
+	(void)bytes;
 	uint64_t given = 0;
 	struct gm_heap_host *heap;
 	for (struct gm_inkernel *at = NULL; (heap = heap_next(&at, ordinal));)

@@ -61,7 +61,7 @@ void gm_inkernel_after_launch(struct gm_heap_host *heap, CUstream stream, CUresu
 
 /* modules.h: return memory that kernels do not use, from the heaps of a device. Waits for the work
  * of their contexts; a heap returns nothing while its kernels run, or its context captures. */
-uint64_t gm_inkernel_reclaim(unsigned ordinal);
+uint64_t gm_inkernel_reclaim(unsigned ordinal, uint64_t bytes);
 
 /* For the thread of trim.c: return memory that a heap of any device has held idle for
  * GPUMEM_TRIM_AFTER to its pool. Returns bytes; 0: none is due, or captures are open. `next`: the

@@ -10,6 +10,7 @@
 #include "log/log.h"
 #include "shim/call.h"
 #include "shim/torch/behind.h"
+#include "shim/torch/lend.h"
 #include "shim/torch/sequence.h"
 #include "stack/stack.h"
 #include "stack/table.h"
@@ -193,12 +194,17 @@ void gm_tensors_report(void *address, int64_t bytes, size_t allocated, size_t re
 	struct tensor tensor = {.address = address,
 				.bytes = (uint64_t)(bytes < 0 ? -bytes : bytes),
 				.device = (uint8_t)device.index};
+	bool has_memory = true;
+	if (gm_lend_is_on() && device_is_kept(device) && bytes)
+		has_memory = gm_lend_report(tensor.device, (CUdeviceptr)address, bytes, allocated);
 	if (device_is_kept(device) && bytes && gm_shim_enter()) {
 		tensor_report(&tensor, bytes > 0, allocated, reserved, GM_STACK_FROM);
 		gm_shim_leave();
 	}
 	if (next)
 		next(address, bytes, allocated, reserved, device);
+	if (GM_UNLIKELY(!has_memory))
+		gm_lend_refuse(tensor.device);
 }
 
 /* PyTorch's cache gives up, and torch.OutOfMemoryError follows. */

@@ -81,6 +81,7 @@ enum { GM_HEAP_AUTO, GM_HEAP_OFF }; /* then the policies, in the order of policy
 enum { GM_LOG_OFF, GM_LOG_SMALL, GM_LOG_EVENTS };
 enum { GM_MODE_POOL, GM_MODE_TRACE };
 enum { GM_IPC_SHARE, GM_IPC_NATIVE };
+enum { GM_LEND_OFF, GM_LEND_SHORT, GM_LEND_ALWAYS };
 enum { GM_THREADS_AUTO = 1 << 16 }; /* a THREADS knob set to auto */
 enum { GM_STACKS_OFF, GM_STACKS_LARGE, GM_STACKS_ALL, GM_STACKS_HELD };
 enum { GM_REMAP_AUTO, GM_REMAP_OFF };

@@ -29,3 +29,7 @@ tests_unit_test_others_CPPFLAGS = $(AM_CPPFLAGS) $(GM_GLIBC)
 tests_unit_test_others_LDFLAGS = -Wl,--wrap=clock_gettime,--wrap=gm_sys_nap,--wrap=gm_node_each,--wrap=gm_node_connect \
 	-Wl,--wrap=gm_node_send,--wrap=gm_node_receive,--wrap=gm_node_disconnect
 tests_unit_test_others_LDADD = $(UNIT_LDADD)
+UNIT_TESTS += tests/unit/test_segments
+tests_unit_test_segments_SOURCES = tests/unit/test_segments.c shim/torch/segments.c shim/torch/segments.h
+tests_unit_test_segments_LDFLAGS = -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc
+tests_unit_test_segments_LDADD = $(UNIT_LDADD)

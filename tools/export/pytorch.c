@@ -339,7 +339,7 @@ static void requests_take(struct snapshot *snapshot, unsigned device)
 	for (size_t i = 0; i < requests->room; i++)
 		if (requests->at[i].id &&
 		    gm_cache_has(&snapshot->cache, device, requests->at[i].id))
-			gm_segments_add(&snapshot->segments[device], &requests->at[i]);
+			gm_segments_add_block(&snapshot->segments[device], &requests->at[i]);
 }
 
 /* One batch a segment, because the lists of blocks use the batch counter. */

@@ -26,7 +26,7 @@ void gm_segments_follow(struct gm_segments *segments, const struct gm_record *r)
 		memory_exhausted();
 }
 
-void gm_segments_add(struct gm_segments *segments, const struct gm_blocks_one *block)
+void gm_segments_add_block(struct gm_segments *segments, const struct gm_blocks_one *block)
 {
 	const struct gm_segments_chunk chunk = {block->address, block->size, block->id,
 						block->stack, true};

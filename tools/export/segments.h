@@ -34,7 +34,7 @@ struct gm_segments {
 void gm_segments_follow(struct gm_segments *segments, const struct gm_record *record);
 
 /* Add a segment of the cache, a live block. */
-void gm_segments_add(struct gm_segments *segments, const struct gm_blocks_one *block);
+void gm_segments_add_block(struct gm_segments *segments, const struct gm_blocks_one *block);
 
 /* Make the segments with the live blocks. A block outside all chunks becomes a segment. Overlapping
  * blocks of a damaged log are dropped. */
