@@ -97,6 +97,16 @@ CUresult sim_cuEventRecord(CUevent handle, CUstream stream)
 	return sim_cuEventRecordWithFlags(handle, stream, CU_EVENT_RECORD_DEFAULT);
 }
 
+/* gm_sim_unfence */
+static void moments_leave_out(struct sim_moments *moments)
+{
+	size_t kept = 0;
+	for (size_t i = 0; i < moments->n; i++)
+		if (!sim.unfenced && !moments->at[i].stream->unfenced)
+			moments->at[kept++] = moments->at[i];
+	moments->n = kept;
+}
+
 CUresult sim_cuCtxRecordEvent(CUcontext ctx_handle, CUevent handle)
 {
 	struct sim_event *event;
@@ -111,7 +121,9 @@ CUresult sim_cuCtxRecordEvent(CUcontext ctx_handle, CUevent handle)
 	if (result != CUDA_SUCCESS)
 		return result;
 	event_recorded(event);
-	return sim_moments_of_context(&event->moments, ctx);
+	result = sim_moments_of_context(&event->moments, ctx);
+	moments_leave_out(&event->moments);
+	return result;
 }
 
 /* Work that runs only when a graph is launched can be awaited neither by the program nor by the

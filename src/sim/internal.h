@@ -110,6 +110,7 @@ struct sim_stream {
 	unsigned flags, allow, ran;
 	int priority;
 	bool legacy, per_thread, held, running, destroyed;
+	bool unfenced; /* no event of its context waits for it (gm_sim_unfence) */
 	struct sim_capture *capture;
 	uint64_t captured, joined; /* steps of this capture; steps awaited by other streams */
 	struct sim_stream *next_all;
@@ -278,6 +279,7 @@ struct sim {
 	GM_ARRAY(struct sim_reservation) reservations;
 	uint64_t next_id, next_stamp;
 	unsigned waiters, generation;
+	bool unfenced;	  /* all streams are */
 	struct sim *past; /* state before gm_sim_reset: other threads may hold its handles */
 };
 extern struct sim sim;

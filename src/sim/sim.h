@@ -105,6 +105,9 @@ void gm_sim_hold(CUstream stream);
 /* Run the next `steps` steps of the stream; (unsigned)-1: run all and stop holding. Returns the
  * number of run steps. */
 unsigned gm_sim_release(CUstream stream, unsigned steps);
+/* Wrong on purpose: events of whole contexts (cuCtxRecordEvent) leave out this stream from now on;
+ * NULL: all streams. */
+void gm_sim_unfence(CUstream stream);
 /* Number of threads that wait for work inside the driver. */
 unsigned gm_sim_waiters(void);
 /* Make call number `nth` (from now on, 1 = next) of `symbol` fail with `result`; nth 0 removes the

@@ -477,6 +477,18 @@ unsigned gm_sim_release(CUstream handle, unsigned steps)
 	return ran;
 }
 
+void gm_sim_unfence(CUstream handle)
+{
+	struct sim_stream *s;
+	sim_lock_driver();
+	sim_me.per_thread = false;
+	if (!handle)
+		sim.unfenced = true;
+	else if (sim_stream_of(handle, &s) == CUDA_SUCCESS)
+		s->unfenced = true;
+	sim_unlock_driver();
+}
+
 unsigned gm_sim_waiters(void)
 {
 	sim_lock_driver();

@@ -84,3 +84,4 @@ include %D%/stacks.mk
 
 include %D%/break.mk
 include %D%/torch.mk
+include %D%/lend.mk
