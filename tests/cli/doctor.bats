@@ -38,7 +38,7 @@ fake() {
 @test "doctor: all is well" {
 	checked 0
 	jq -e '[.checks[] | .check] == ["system", "proc", "memfd", "limits", "library", "preload", "knobs", "log",
-		"heap", "driver", "device 0", "mapping 0", "sharing 0"]' out
+		"heap", "driver", "lending", "device 0", "mapping 0", "sharing 0"]' out
 	jq -e '[.checks[] | select(.check != "heap") | .state] | unique == ["ok"]' out
 	finds ok driver "$(realpath "$SIM/libcuda.so.1"), CUDA "
 	finds ok 'device 0' 'Simulated GPU, '
@@ -96,6 +96,36 @@ fake() {
 	finds warn driver 'CUDA 11.4' 'Before 12.5'
 	SIM_DRIVER=12.5 checked 0
 	finds ok driver 'CUDA 12.5'
+}
+
+@test "doctor: whether PyTorch's cache can be lent" {
+	checked 0
+	finds ok lending 'GPUMEM_LEND=0; it can lend parts of PyTorch'"'"'s cache here'
+	PYTORCH_ALLOC_CONF=expandable_segments:True checked 0
+	finds ok lending 'GPUMEM_LEND=0, and it would have no effect: PYTORCH_ALLOC_CONF has expandable_segments:True, so that the cache maps its memory itself'
+	export GPUMEM_LEND=1
+	checked 0
+	finds ok lending 'GPUMEM_LEND can lend parts of PyTorch'"'"'s cache'
+	PYTORCH_NO_CUDA_MEMORY_CACHING=0 checked 0
+	finds ok lending 'GPUMEM_LEND can lend parts of PyTorch'"'"'s cache'
+	SIM_DRIVER=12.4 checked 0
+	finds warn lending 'GPUMEM_LEND has no effect: the driver is older than 12.5' 'Install a driver from CUDA 12.5 on (555).'
+	SIM_DRIVER=12.5 checked 0
+	finds ok lending 'GPUMEM_LEND can lend'
+	for conf in PYTORCH_ALLOC_CONF PYTORCH_CUDA_ALLOC_CONF; do
+		env "$conf=max_split_size_mb:64,expandable_segments:True" "$TOOL" doctor --json >out
+		finds warn lending 'GPUMEM_LEND has no effect: PYTORCH_ALLOC_CONF has expandable_segments:True, so that the cache maps its memory itself' 'Use one of the two.'
+		env "$conf=backend:cudaMallocAsync" "$TOOL" doctor --json >out
+		finds warn lending 'GPUMEM_LEND has no effect: PYTORCH_ALLOC_CONF has backend:cudaMallocAsync, which has no segments' 'Use one of the two.'
+	done
+	PYTORCH_NO_CUDA_MEMORY_CACHING=1 checked 0
+	finds warn lending 'GPUMEM_LEND has no effect: PYTORCH_NO_CUDA_MEMORY_CACHING is set: there is no cache' 'Use one of the two.'
+	TORCH_NCCL_USE_TENSOR_REGISTER_ALLOCATOR_HOOK=1 checked 0
+	finds warn lending 'GPUMEM_LEND has no effect: TORCH_NCCL_USE_TENSOR_REGISTER_ALLOCATOR_HOOK is set: NCCL registers whole segments' 'Unset it.'
+	GPUMEM_REMAP=off checked 0
+	finds warn lending 'GPUMEM_LEND has no effect: GPUMEM_REMAP=off' 'Unset GPUMEM_REMAP.'
+	GPUMEM_MODE=trace checked 0
+	finds warn lending 'GPUMEM_LEND has no effect: GPUMEM_MODE=trace only watches' 'Unset GPUMEM_MODE.'
 }
 
 @test "doctor: a driver that lacks a needed call" {

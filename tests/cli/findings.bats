@@ -100,8 +100,9 @@ over() { MEAN=("$@" at:3s sample:0:1M:0); }
 	says "Out of memory in PyTorch: 8.00 GiB was asked for, more than the device's 8.00 GiB. Ask for less at a time, or spread it over devices."
 	hasnt torch_oom_size "${cache[@]}" refuse:0:8G:1G
 	has torch_oom_pieces "${cache[@]}" fail:0:324M:0 refuse:0:324M:1G
-	says "Out of memory in PyTorch: 324 MiB was asked for while 324 MiB of its cache was in no tensor: the cache is in pieces. PYTORCH_ALLOC_CONF=expandable_segments:True joins them, and 'gpumemstat run --torch' runs without the cache."
+	says "Out of memory in PyTorch: 324 MiB was asked for while 324 MiB of its cache was in no tensor: the cache is in pieces. PYTORCH_ALLOC_CONF=expandable_segments:True joins them, GPUMEM_LEND=1 lends what no tensor uses, and 'gpumemstat run --torch' runs without the cache."
 	hasnt torch_oom_pieces "${cache[@]}" fail:0:325M:0 refuse:0:325M:1G
+	hasnt torch_oom_pieces "${cache[@]}" count:lend_bytes:2097152 fail:0:324M:0 refuse:0:324M:1G # no piece is left
 	has torch_oom_fraction "${cache[@]}" refuse:0:325M:1G
 	says "Out of memory in PyTorch: 325 MiB was asked for, and no call was refused: a limit of PyTorch's own kept its cache at 1.00 GiB. Raise torch.cuda.set_per_process_memory_fraction()."
 	has torch_oom_fraction "${cache[@]}" fail:0:325M:0 refuse:1:325M:1M # the refusal was of another device

@@ -294,3 +294,20 @@ CACHE=(at:1s map:0:128M:1us stack:7 alloc:0:64M:1us stack:8 tensor:0:20M at:2s s
 		.under_bytes == 100663296 and .under_blocks == 2'
 	"$TOOL" live --json --blocks a.gml | jq -e '.logs[0].devices[0] | .level == "block" and has("under_bytes") == false'
 }
+
+@test "live shows what was lent of PyTorch's cache, leaks does not" {
+	mklog a.gml at:1s map:0:128M:1us alloc:0:64M:1us count:lend_calls:1 count:lend_bytes:4194304 count:lend_returned:1 \
+		count:lend_ns:90000 count:lend_vacant:2097152 count:lend_vacant_peak:4194304
+	"$TOOL" live a.gml | head -n 6 | diff -u - <(cat <<-'END'
+		log           a.gml: mklog, 1.00 s, closed cleanly
+
+		device 0      at end: 64.0 MiB in 1 block
+		lending       4.00 MiB taken from PyTorch's cache, at 1 call without memory and
+		              for tensors; 1 chunk mapped again in 90.0 us
+		              saved 2.00 MiB at end, 4.00 MiB at most
+	END
+	)
+	"$TOOL" live --json a.gml | jq -e '.logs[0].devices[0].lending | .taken == 4194304 and .vacant == 2097152'
+	"$TOOL" leaks --json a.gml | jq -e '.logs[0].devices[0] | has("lending") | not'
+	refute grep lending <("$TOOL" leaks a.gml)
+}

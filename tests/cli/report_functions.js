@@ -54,6 +54,16 @@ assert.deepStrictEqual(run(`${stacks(back)}.of(1).map(callLine)[5]`), "backward 
 assert.deepStrictEqual(run(`${stacks(back)}.path(1, 3)`), ["backward of mm at train (me/model.py:12)"]);
 assert.deepStrictEqual(run(`${stacks([operator("aten::mm"), python])}.path(1, 3)`), ["train (me/model.py:12)"]);
 
+// What GPUMEM_LEND did, with it or without.
+const lending = (knob, counters) => run(`lendingNotes({knobs: ["${knob}"]}, (name) => (${JSON.stringify(counters)})[name] ?? 0)`);
+assert.deepStrictEqual(lending("GPUMEM_LEND=0 (default)", {}), []);
+assert.deepStrictEqual(lending("GPUMEM_LEND=1 (environment)", {}),
+	["0 B taken", "0 chunks mapped again in 0 ns", "0 B vacant at the end"]);
+assert.deepStrictEqual(lending("GPUMEM_LEND=0 (default)", {lend_bytes: 4194304, lend_returned: 1, lend_ns: 90000,
+	lend_vacant: 2097152, lend_host_peak: 1048576, lend_refused: 2, lend_off: 1}),
+["4.00 MiB taken", "1 chunk mapped again in 90.0 µs", "2.00 MiB vacant at the end", "1.00 MiB in memory of the host at most",
+	"2 tensors without memory", "ended"]);
+
 // No remedy on the page is a command of a terminal about the same log.
 const findings = run("report.logs[0].findings");
 for (const rule of ["oom_in_use", "oom_fragmented", "oom_limit_pieces", "in_pieces", "not_ordered"])

@@ -228,6 +228,50 @@ record() {
 	refute grep '^reuse' out
 }
 
+# What a run with GPUMEM_LEND took, and what went wrong.
+LENT=(count:lend_calls:3 count:lend_bytes:4294967296 count:lend_returned:120 count:lend_ns:10440000 count:lend_vacant:104857600
+	count:lend_vacant_peak:2147483648)
+TROUBLE=(count:lend_host:33554432 count:lend_host_peak:67108864 count:lend_refused:2 count:lend_off:1)
+
+@test "summary shows what was lent of PyTorch's cache" {
+	mklog l.gml at:1s map:0:64M:1us "${LENT[@]}"
+	for verbose in '' -v; do
+		"$TOOL" summary $verbose --width=200 l.gml | grep -A 1 '^lending' >out
+		sed -E 's/^(lending)? +//' out | diff -u - <(cat <<-'END'
+			4.00 GiB taken from PyTorch's cache, at 3 calls without memory and for tensors; 120 chunks mapped again in 10.4 ms
+			saved 100 MiB at end, 2.00 GiB at most
+		END
+		)
+	done
+	mklog t.gml at:1s map:0:64M:1us "${LENT[@]}" "${TROUBLE[@]}"
+	for verbose in '' -v; do
+		"$TOOL" summary $verbose --width=200 t.gml | grep -A 4 '^lending' | tail -n +3 >out
+		sed -E 's/^ +//' out | diff -u - <(cat <<-'END'
+			32.0 MiB of tensors in memory of the host at end, 64.0 MiB at most
+			2 tensors got no memory: torch.OutOfMemoryError
+			ended: PyTorch's cache did what gpumem does not know of it
+		END
+		)
+	done
+	"$TOOL" --json t.gml | jq -e '.logs[0].devices[0] | .lending == {on: false, calls: 3, taken: 4294967296, returned: 120, ns: 10440000,
+		vacant: 104857600, vacant_peak: 2147483648, host: 33554432, host_peak: 67108864, refused: 2, ended: true}
+		and .counters.lend_bytes == 4294967296'
+}
+
+@test "summary shows that lending is on, and nothing if it is off" {
+	GPUMEM_LEND=1 mklog on.gml at:1s map:0:64M:1us
+	"$TOOL" on.gml | grep -qx "lending  on; nothing was taken from PyTorch's cache"
+	"$TOOL" --json on.gml | jq -e '.logs[0].devices[0].lending | .on and .taken == 0 and (.ended | not)'
+	GPUMEM_LEND=0 mklog off.gml at:1s map:0:64M:1us
+	refute grep '^lending' <("$TOOL" off.gml; "$TOOL" -v off.gml)
+	"$TOOL" --json off.gml | jq -e '.logs[0].devices[0].lending | .on == false and .taken == 0'
+	GPUMEM_LEND=2 mklog bad.gml at:1s map:0:64M:1us
+	refute grep '^lending' <("$TOOL" bad.gml)
+	mklog one.gml at:1s map:0:64M:1us count:lend_calls:1 count:lend_bytes:2097152 count:lend_returned:1 count:lend_refused:1
+	"$TOOL" --width=200 one.gml | grep -q "at 1 call without memory and for tensors; 1 chunk mapped again in 0 ns$"
+	"$TOOL" one.gml | grep -q ' 1 tensor got no memory: torch.OutOfMemoryError$'
+}
+
 @test "external fragmentation is shown from 64 MiB of idle memory on, but always in JSON and by frag" {
 	mklog much.gml map:0:128M:1us alloc:0:64M:1us sample:0:64M:64M
 	mklog few.gml map:0:128M:1us alloc:0:65M:1us sample:0:63M:63M

@@ -10,6 +10,7 @@
 #include "tools/log/groups.h"
 #include "tools/log/heaps.h"
 #include "tools/log/lacked.h"
+#include "tools/log/lending.h"
 #include "tools/log/logs.h"
 #include "tools/log/owners.h"
 #include "tools/stack/child.h"
@@ -290,6 +291,8 @@ static void device_show(struct gm_emit *emit, const struct view *view, unsigned 
 	device_text(emit, view, d, &part);
 	refusal_show(emit, view, d);
 	giveup_show(emit, view, d);
+	if (!view->leaks)
+		gm_lending_show(emit, view->figures, d);
 	if (view->level == GM_LEVEL_TENSORS && !view->leaks)
 		gm_owners_show(emit, &view->owners[d], view->figures);
 	if (emit->options->group != GM_GROUP_STACK)

@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "base/array.h"
+#include "knob/knob.h"
 
 enum gm_doctor_state {
 	GM_DOCTOR_OK,
@@ -45,6 +46,13 @@ void gm_doctor_driver(struct gm_doctor *doctor);
 
 /* here.c: checks of system, library, preload, knobs, log, limits. */
 void gm_doctor_here(struct gm_doctor *doctor);
+
+/* here.c: the effective value of a knob: the environment's if valid, else the file's, else the
+ * default. */
+union gm_knob_value gm_doctor_knob(enum gm_knob_id id);
+
+/* torch.c: can parts of PyTorch's cache be lent, with a driver of this version? */
+void gm_doctor_lending(struct gm_doctor *doctor, int version);
 
 /* tables.c: private tables that gpumem does not know; nothing if there is none. Those of the
  * driver, `library`, of this version; and those in the logs of the newest run in this folder. */

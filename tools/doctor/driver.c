@@ -108,6 +108,8 @@ static bool driver_open(struct gm_doctor *doctor, struct gm_driver *driver)
 			       "cudaFree waits in its context waits too.",
 		      "%s, CUDA %d.%d", path, version / 1000, version % 1000 / 10);
 	if (!old)
+		gm_doctor_lending(doctor, version);
+	if (!old)
 		gm_doctor_tables(doctor, handle, version);
 	return !old;
 }

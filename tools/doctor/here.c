@@ -179,8 +179,7 @@ static void preload_check(struct gm_doctor *doctor)
 
 /* --- knobs --- */
 
-/* The effective value: the environment's if valid, else the file's, else the default. */
-static union gm_knob_value knob_value(enum gm_knob_id id)
+union gm_knob_value gm_doctor_knob(enum gm_knob_id id)
 {
 	union gm_knob_value value;
 	char why[256];
@@ -231,7 +230,7 @@ static void knobs_check(struct gm_doctor *doctor)
 		gm_doctor_say(doctor, name, GM_DOCTOR_WARN, "", "%s%s", word,
 			      gm_knob_unknown(word, why, sizeof why));
 	}
-	if (!knob_value(GM_KNOB_ID_enable).flag)
+	if (!gm_doctor_knob(GM_KNOB_ID_enable).flag)
 		gm_doctor_say(doctor, name, GM_DOCTOR_FAIL,
 			      getenv("GPUMEM_ENABLE") ? "Unset GPUMEM_ENABLE."
 						      : "Set GPUMEM_ENABLE=1.",
@@ -255,7 +254,7 @@ static int log_try(struct gm_file *file, uint64_t length)
 {
 	static struct gm_about about;
 	char name[PATH_MAX];
-	const char *pattern = knob_value(GM_KNOB_ID_log_name).text;
+	const char *pattern = gm_doctor_knob(GM_KNOB_ID_log_name).text;
 	gm_about_gather(&about);
 	const struct gm_file_words words = gm_about_words(&about);
 	snprintf(file->path, sizeof file->path, "%s", pattern);
@@ -281,7 +280,7 @@ static void log_check(struct gm_doctor *doctor)
 {
 	static struct gm_file file;
 	const char *name = "log";
-	const int level = knob_value(GM_KNOB_ID_log).level.choice;
+	const int level = gm_doctor_knob(GM_KNOB_ID_log).level.choice;
 	char size[32];
 	if (level == GM_LOG_OFF) {
 		gm_doctor_say(doctor, name, GM_DOCTOR_OK, "", "GPUMEM_LOG=off: none is written");
@@ -315,8 +314,8 @@ static void log_check(struct gm_doctor *doctor)
 static void limits_check(struct gm_doctor *doctor)
 {
 	struct rlimit addresses = {RLIM_INFINITY, 0}, files = {RLIM_INFINITY, 0};
-	const int level = knob_value(GM_KNOB_ID_log).level.choice;
-	const uint64_t most = level == GM_LOG_EVENTS ? knob_value(GM_KNOB_ID_log_limit).bytes
+	const int level = gm_doctor_knob(GM_KNOB_ID_log).level.choice;
+	const uint64_t most = level == GM_LOG_EVENTS ? gm_doctor_knob(GM_KNOB_ID_log_limit).bytes
 			      : level == GM_LOG_OFF  ? 0
 						     : log_room(false);
 	char limit[32], need[32];
@@ -356,7 +355,7 @@ static void heap_check(struct gm_doctor *doctor)
 		gm_doctor_say(
 			doctor, "heap", GM_DOCTOR_WARN, "Build where there is an nvcc.",
 			"this build has no device code: malloc in kernels stays the driver's");
-	else if (knob_value(GM_KNOB_ID_heap).choice == GM_HEAP_OFF)
+	else if (gm_doctor_knob(GM_KNOB_ID_heap).choice == GM_HEAP_OFF)
 		gm_doctor_say(doctor, "heap", GM_DOCTOR_OK, "", "GPUMEM_HEAP=off: none is made");
 	else
 		gm_doctor_say(doctor, "heap", GM_DOCTOR_OK, "",

@@ -46,10 +46,10 @@ static bool is_size(const struct gm_figures *f, giveup *g)
 	return total && g->asked > total;
 }
 
+/* Not what was lent: the segments have less memory then. */
 static bool is_pieces(const struct gm_figures *f, giveup *g)
 {
-	(void)f;
-	return giveup_unused(g) >= g->asked;
+	return giveup_unused(g) >= g->asked && !gm_figures_device(f, g->device, GM_C_lend_bytes);
 }
 
 static bool is_fraction(const struct gm_figures *f, giveup *g)

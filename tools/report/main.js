@@ -125,6 +125,19 @@ function tileMake(title, value, more, bad) {
 		make("dd", {class: "faint"}, more));
 }
 
+/* What GPUMEM_LEND did; nothing if it is not set and nothing was lent. */
+function lendingNotes(log, count) {
+	const on = log.knobs.some((knob) => /^GPUMEM_LEND=(1|always) /.test(knob));
+	if (!on && !count("lend_bytes") && !count("lend_off"))
+		return [];
+	return [`${bytesText(count("lend_bytes"))} taken`,
+		`${pluralText(count("lend_returned"), "chunk")} mapped again in ${timeText(count("lend_ns"))}`,
+		`${bytesText(count("lend_vacant"))} vacant ${log.running ? "now" : "at the end"}`,
+		count("lend_host_peak") && `${bytesText(count("lend_host_peak"))} in memory of the host at most`,
+		count("lend_refused") && `${pluralText(count("lend_refused"), "tensor")} without memory`,
+		count("lend_off") && "ended"].filter((note) => note);
+}
+
 function tilesShow(log, device) {
 	const count = (name) => device?.counters[name] ?? 0;
 	const at = (ns) => (ns === null || ns === undefined ? "" : `at ${timeText(ns)}`);
@@ -133,6 +146,7 @@ function tilesShow(log, device) {
 	const mapped = device?.mapped_peak ?? 0;
 	const live = trace ? count("foreign_driver") : count("requested");
 	const refused = count("allocate_failed") + count("refused_calls");
+	const lending = lendingNotes(log, count);
 	const tiles = [
 		tileMake("peak requested", bytesText(peak), trace ? "" : at(device?.requested_peak_ns)),
 		!trace && tileMake("peak mapped", bytesText(mapped), at(device?.mapped_peak_ns)),
@@ -143,6 +157,8 @@ function tilesShow(log, device) {
 			`${countText(count("allocate_driver"))} served by the driver`),
 		tileMake("refused", countText(refused), device?.total ? `device of ${bytesText(device.total)}` : "",
 			refused > 0),
+		lending.length > 0 && tileMake("saved by lending", bytesText(count("lend_vacant_peak")), lending.join(", "),
+			count("lend_refused") + count("lend_off") > 0),
 	];
 	byId("tiles").replaceChildren(...tiles.filter((tile) => tile));
 }

@@ -7,6 +7,7 @@
 #include "base/size.h"
 #include "knob/knob.h"
 #include "tools/finding/findings.h"
+#include "tools/log/lending.h"
 #include "tools/summary/summary.h"
 
 #define N(array) (sizeof(array) / sizeof *(array))
@@ -360,6 +361,7 @@ static void device_show(struct gm_emit *emit, struct gm_figures *f, unsigned d)
 		gm_emit_break(emit);
 		pool_lines(emit, f, d);
 	}
+	gm_lending_show(emit, f, d);
 	gm_summary_heaps(emit, f, d);
 	gm_summary_foreign(emit, f, d);
 	counters_json(emit, f, GM_SCOPE_DEVICE, d);

@@ -7,6 +7,7 @@
 #include "base/size.h"
 #include "tools/finding/findings.h"
 #include "tools/log/curve.h"
+#include "tools/log/lending.h"
 #include "tools/output/layout.h"
 #include "tools/summary/summary.h"
 
@@ -157,6 +158,7 @@ static void device_show(struct gm_emit *emit, const struct gm_figures *f, unsign
 	time_line(emit, f, d);
 	kernels_line(emit, f, d);
 	sleep_line(emit, f, d);
+	gm_lending_show(emit, f, d);
 	gm_summary_foreign_line(emit, f, d);
 	/* The events of a log that was cut end somewhere; the curve would go on. */
 	if (!*f->about->damage)
