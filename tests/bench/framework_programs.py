@@ -166,6 +166,45 @@ class Train:
         return round(float(loss) * 1000)
 
 
+class Varied(Train):
+    """Its size is the number of tokens of its largest step."""
+
+    def step_of(self, tokens):
+        self.optimizer.zero_grad(set_to_none=True)
+        for number in range(12):
+            draw = random.Random(number)
+            length = draw.randrange(64, LONGEST + 1, 8)
+            most = tokens if number in (5, 11) else draw.randint(tokens // 4, tokens)
+            self.learn(max(1, most // length), length, number)
+
+
+class Set:
+    """A set of tensors that changes, as of a server: sizes of 64 KiB to 90 MiB, so many MiB of them alive, each filled with
+    its number and checked at its end."""
+    COUNT = 10000
+
+    def __init__(self, library):
+        pass
+
+    def step_of(self, size):
+        draw, tensors, live, wrong = random.Random(1), [], 0, torch.zeros((), dtype=torch.long, device="cuda")
+        for number in range(self.COUNT):
+            count = int(2 ** (16 + 10.5 * draw.random())) // 4
+            while live + 4 * count > size << 20:
+                at = draw.randrange(len(tensors))
+                tensor, value = tensors[at]
+                tensors[at] = tensors[-1]
+                tensors.pop()
+                live -= 4 * tensor.numel()
+                wrong += (tensor[0] != value) + (tensor[-1] != value) + (tensor[tensor.numel() // 2] != value)
+            tensors.append((torch.full((count,), number, dtype=torch.int32, device="cuda"), number))
+            live += 4 * count
+        for tensor, value in tensors:
+            wrong += (tensor != value).any()
+        if int(wrong):
+            raise ValueError("%d tensors have wrong contents" % int(wrong))
+
+
 # --- serving: caches of keys and values that grow by a word a step; requests start and end
 
 REQUESTS, LONGEST_PROMPT, LONGEST_ANSWER, ROOM = 48, 768, 512, 128
@@ -427,7 +466,8 @@ class Decoder:
     checksum = staticmethod(Train.checksum)
 
 
-PROGRAMS = {"train": Train, "serve": Serve, "resnet": Resnet, "gcn": Gcn, "churn": Churn, "cupy": Arrays, "jax": Decoder}
+PROGRAMS = {"train": Train, "varied": Varied, "serve": Serve, "set": Set, "resnet": Resnet, "gcn": Gcn, "churn": Churn,
+            "cupy": Arrays, "jax": Decoder}
 
 
 def library_of(program):

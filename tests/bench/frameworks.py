@@ -7,7 +7,7 @@ The workers of a part keep running, each with its program. They are asked for th
 order that changes; each turn adds one pair of values to each row of one of our configurations and a native
 one. Before that each worker makes its first steps while the others wait, and a process of its own
 (framework_memory.py) polls the device's used memory: a worker's peak is above the memory in use before its
-context. Rows: PROGRAM/CONFIGURATION, ms a step; .../peak, GiB; .../tokens, the largest step under 16 GiB. The
+context. Rows: PROGRAM/CONFIGURATION, ms a step; .../peak, GiB; .../tokens, the largest step under 16 GiB (LIMITS). The
 peer `fastest` is the native configuration with the lowest median; a comment names it. `floor` is an
 allocator of cudaMalloc that only keeps stacks of blocks (floor.c).
 
@@ -27,7 +27,7 @@ from measure import Client, Gone, Table, interval, kill_all
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 GIB = 1 << 30
-LIMIT = 16 * GIB
+LIMITS = {"set": 4 * GIB}  # of parts limit-*, by program; 16 GiB for others
 PATIENCE = 100  # seconds for an answer
 TRIM = 10  # seconds: the default of GPUMEM_TRIM_AFTER
 CORE = os.path.join(HERE, "libgpumem-core.so.0")
@@ -43,6 +43,7 @@ CONFIGURATIONS = {
     "no-cache": (False, UNCACHED),
     "floor": (False, dict(UNCACHED, LD_PRELOAD=FLOOR)),
     "default": (True, {}),
+    "lend": (True, {"GPUMEM_LEND": "1"}),
     "sync": (True, dict(UNCACHED, GPUMEM_FREE="sync")),
     "defer": (True, dict(UNCACHED, GPUMEM_FREE="defer")),
     "ordered": (True, dict(UNCACHED, GPUMEM_FREE="ordered")),
@@ -67,9 +68,12 @@ JAX = {
     "default": (True, GROWS),
     "default-platform": (True, {"XLA_PYTHON_CLIENT_ALLOCATOR": "platform"}),
 }
+# The sizes of a part limit-*: the least, one that is too large, the step, the unit.
+SIZES = {"train": (4096, 32768, 512, "tokens"), "varied": (4096, 32768, 256, "tokens"), "set": (1024, 4096, 16, "MiB")}
 FAMILIES = {"cupy": CUPY, "jax": JAX}
 FIRST = ("cache", "expandable", "async", "default", "ordered")
 OTHERS = ("cache", "no-cache", "sync", "defer", "core", "core-preloaded")
+LIMITED = ("cache", "expandable", "default", "lend", "ordered")
 ONCE = ("cache", "expandable", "floor", "default", "defer", "ordered", "core")
 
 
@@ -83,11 +87,16 @@ class Part:
 # Parts of a wave start together, because `import torch` is most of a start.
 WAVES = (
     (Part("train", "train", FIRST, 16, 15, 4), Part("serve", "serve", FIRST + ("defer", "floor"), 60, 15, 12),
-     Part("limit", "train", ("cache", "expandable", "default", "ordered"), 8, 0, 0)),
+     Part("limit", "train", LIMITED, 8, 0, 0), Part("limit-varied", "varied", LIMITED, 0, 0, 0),
+     Part("limit-set", "set", LIMITED, 0, 0, 0)),
     (Part("train-others", "train", OTHERS, 16, 15, 4), Part("serve-others", "serve", OTHERS, 60, 15, 12)),
     (Part("cupy", "cupy", tuple(CUPY), 50, 15, 50), Part("jax", "jax", tuple(JAX), 12, 15, 8)),
     (Part("resnet", "resnet", ONCE, 8, 6, 4), Part("gcn", "gcn", ONCE, 24, 6, 4), Part("churn", "churn", ONCE, 4, 6, 1)),
 )
+
+
+def limit_of(part):
+    return LIMITS.get(part.program, 16 * GIB)
 
 
 def configuration(program, name):
@@ -109,8 +118,8 @@ class Worker(Client):
         if log:
             environment.update(LD_PRELOAD=suite.preload, GPUMEM_LOG_NAME=log,
                                GPUMEM_TRIM_AFTER="%ds" % (TRIM * len(part.names)))
-            if part.name == "limit":
-                environment["GPUMEM_LIMIT"] = str(LIMIT)
+            if part.name.startswith("limit"):
+                environment["GPUMEM_LIMIT"] = str(limit_of(part))
         super().__init__([sys.executable, os.path.join(HERE, "framework_worker.py"), part.program], environment, suite.work, log)
         self.name, self.checks = part.name + "/" + name, []
 
@@ -272,10 +281,13 @@ class Suite:
         for name, worker in list(workers.items()):
             try:
                 worker.ready(PATIENCE).ask("setup")
-                worker.ask("limit", LIMIT)
-                worker.ask("steps", 0, part.first)
-                tokens = self.largest(lambda size: worker.ask("try", size)[0] == 1, 4096, 32768, 512)
-                self.add("train", "tokens", "tokens", {name: tokens})
+                if not worker.log:  # else GPUMEM_LIMIT holds; the cache's own limit counts segments, lent or not
+                    worker.ask("limit", limit_of(part))
+                if part.first:
+                    worker.ask("steps", 0, part.first)
+                low, high, step, unit = SIZES[part.program]
+                size = self.largest(lambda size: worker.ask("try", size)[0] == 1, low, high, step)
+                self.add(part.program, unit, unit, {name: size})
                 self.rows()
             except Gone as why:
                 self.skip(worker.name, why)
@@ -284,7 +296,7 @@ class Suite:
     def run_part(self, part, workers):
         began = time.monotonic()
         try:
-            (self.run_limit if part.name == "limit" else self.run_pairs)(part, workers)
+            (self.run_limit if part.name.startswith("limit") else self.run_pairs)(part, workers)
             for worker in workers.values():
                 frees = worker.frees() if worker.log else ""
                 if frees:
