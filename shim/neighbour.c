@@ -26,22 +26,16 @@ bool gm_neighbour_matters(void)
 	       gm_knob_origin(GM_KNOB_ID_trim_after).source == GM_KNOB_DEFAULT;
 }
 
-static uint64_t bytes_accounted(unsigned ordinal)
-{
-	return gm_counter_get(ordinal, GM_C_mapped) + gm_counter_get(ordinal, GM_C_lent) +
-	       gm_counter_get(ordinal, GM_C_foreign);
-}
-
 /* False: unknown. Memory that is being mapped meanwhile may count as that of others: hence two
  * looks. */
 static bool others_measure(unsigned ordinal, uint64_t *bytes)
 {
 	CUresult ignored;
-	uint64_t available, before = bytes_accounted(ordinal);
+	uint64_t available, before = gm_used_accounted(ordinal);
 	const struct gm_context *current = gm_context_current(&gm_shim_driver, &ignored);
 	if (!gm_used_read(ordinal, current, &available))
 		return false;
-	uint64_t after = bytes_accounted(ordinal), ours = before > after ? before : after;
+	uint64_t after = gm_used_accounted(ordinal), ours = before > after ? before : after;
 	const uint64_t total = gm_shim_devices[ordinal].total, free = available + ours;
 	*bytes = total > free ? total - free : 0;
 	return true;

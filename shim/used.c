@@ -9,11 +9,18 @@
 static _Atomic uint64_t next_poll;		      /* time at which any device may be due */
 static _Atomic uint64_t next_ask[GM_COUNTER_DEVICES]; /* time at which each is due */
 
-void gm_used_record(unsigned ordinal, uint64_t used)
+uint64_t gm_used_accounted(unsigned ordinal)
 {
-	uint64_t accounted = gm_counter_get(ordinal, GM_C_mapped) +
+	const uint64_t sum = gm_counter_get(ordinal, GM_C_mapped) +
 			     gm_counter_get(ordinal, GM_C_lent) +
 			     gm_counter_get(ordinal, GM_C_foreign);
+	const uint64_t vacant = gm_counter_get(ordinal, GM_C_lend_vacant);
+	return sum > vacant ? sum - vacant : 0;
+}
+
+void gm_used_record(unsigned ordinal, uint64_t used)
+{
+	const uint64_t accounted = gm_used_accounted(ordinal);
 	gm_counter_set(ordinal, GM_C_device_used, used);
 	gm_counter_set(ordinal, GM_C_device_accounted, accounted);
 	gm_counter_set(ordinal, GM_C_device_asked_time, gm_clock_ns());

@@ -9,6 +9,9 @@
 
 #include "context/context.h"
 
+/* Bytes of a device that the process has: mapped, less lent-out parts of PyTorch's cache, lent to
+ * heaps, and foreign. */
+uint64_t gm_used_accounted(unsigned ordinal);
 /* Count the used bytes of a device, just read from the driver. */
 void gm_used_record(unsigned ordinal, uint64_t used);
 /* Ask the driver for the free bytes of a device, in any of the process's contexts on it. `current`:

@@ -41,12 +41,12 @@ static void borders_open(void)
 
 void gm_lend_start(void)
 {
-	const char *why = NULL;
+	const char *hook = getenv("TORCH_NCCL_USE_TENSOR_REGISTER_ALLOCATOR_HOOK"), *why = NULL;
 	if (!gm_fence_ops(&gm_shim_driver)->record)
 		why = "the driver is older than 12.5";
 	else if (!gm_poll_captures_are_counted())
 		why = "the driver may begin captures that gpumem does not know";
-	else if (getenv("TORCH_NCCL_USE_TENSOR_REGISTER_ALLOCATOR_HOOK"))
+	else if (hook && strcmp(hook, "0") != 0)
 		why = "NCCL registers segments (TORCH_NCCL_USE_TENSOR_REGISTER_ALLOCATOR_HOOK)";
 	if (why) {
 		gm_msg(GM_MSG_WARN, "GPUMEM_LEND has no effect: %s", why);

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "pool/vacant.h"
 
+#include <sched.h>
+
 #include "pool/grow.h"
 #include "pool/internal.h"
 #include "pool/pin.h"
@@ -105,9 +107,14 @@ void gm_vacant_unhost(struct gm_pool *pool, struct gm_chunk *place)
 		place->handle = 0;
 }
 
-/* Under the pool's lock, released meanwhile. */
+/* Under the pool's lock, released meanwhile. Waits until no thread changes the place's access. */
 static bool place_unhost(struct gm_pool *pool, struct gm_chunk *place)
 {
+	while (place->busy > 1) {
+		gm_pool_unlock(pool);
+		sched_yield();
+		gm_pool_lock(pool);
+	}
 	place->moving = true;
 	gm_pool_unlock(pool);
 	CUstreamCaptureMode mode = gm_driver_quiet_begin(pool->driver);

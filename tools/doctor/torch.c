@@ -48,7 +48,7 @@ static struct reason reason_find(int version)
 		{is_set("PYTORCH_NO_CUDA_MEMORY_CACHING"),
 		 {"PYTORCH_NO_CUDA_MEMORY_CACHING is set: there is no cache",
 		  "Use one of the two."}},
-		{getenv("TORCH_NCCL_USE_TENSOR_REGISTER_ALLOCATOR_HOOK"),
+		{is_set("TORCH_NCCL_USE_TENSOR_REGISTER_ALLOCATOR_HOOK"),
 		 {"TORCH_NCCL_USE_TENSOR_REGISTER_ALLOCATOR_HOOK is set: NCCL registers whole "
 		  "segments",
 		  "Unset it."}},
