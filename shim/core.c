@@ -225,7 +225,7 @@ static CUresult core_heap_figures(struct gm_heap_host *heap, struct gm_heap_figu
 
 static void core_reclaim(unsigned ordinal)
 {
-	gm_modules_reclaim(ordinal, 0);
+	gm_modules_reclaim(ordinal, UINT64_MAX);
 	gm_others_reclaim(ordinal);
 }
 

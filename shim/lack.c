@@ -61,13 +61,15 @@ static void sample_take(struct lack *lack, const struct gm_context *current)
 	}
 }
 
-static uint64_t sample_own(const struct gm_sample *s)
+/* The bytes of the process; live bytes include parts of PyTorch's cache that have no memory. */
+static uint64_t sample_own(const struct gm_sample *s, unsigned d)
 {
-	return 0
+	const uint64_t sum = 0
 #define GM_OWNER_ROW(member, key, text) +s->member
 #include "log/owner.def"
 #undef GM_OWNER_ROW
 		;
+	return less(sum, gm_counter_get(d, GM_C_lend_vacant));
 }
 
 /* Other threads may take and give memory meanwhile: the figures are of one moment if they do not
@@ -77,14 +79,16 @@ static void sample_fill(struct lack *lack, const struct gm_context *current)
 	uint64_t before, free;
 	sample_take(lack, current);
 	for (unsigned i = 0; i < TRIES; i++) {
-		before = sample_own(&lack->sample);
+		before = sample_own(&lack->sample, lack->ordinal);
 		free = lack->sample.device_free;
 		sample_take(lack, current);
-		if (sample_own(&lack->sample) == before && lack->sample.device_free == free)
+		if (sample_own(&lack->sample, lack->ordinal) == before &&
+		    lack->sample.device_free == free)
 			break;
 	}
 	/* If they never stop, what they gave meanwhile is not counted twice. */
-	const uint64_t most = less(lack->sample.device_total, sample_own(&lack->sample));
+	const uint64_t most =
+		less(lack->sample.device_total, sample_own(&lack->sample, lack->ordinal));
 	if (lack->sample.device_free > most)
 		lack->sample.device_free = most;
 }
@@ -149,7 +153,7 @@ static void line_add_device(struct line *line, const struct lack *lack)
 	if (s->limit < s->device_total)
 		line_add(line, ", limit ", s->limit, "");
 	const bool asked = s->known & GM_SAMPLE_FREE;
-	const uint64_t own = sample_own(s);
+	const uint64_t own = sample_own(s, lack->ordinal);
 	if (asked)
 		line_add(line, ", free ", s->device_free, "");
 	line_add(line, asked ? " of " : ", device ", s->device_total, "");

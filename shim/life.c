@@ -147,8 +147,8 @@ static enum gm_shim_state life_start(void)
 	/* In known drivers the calls of capture.c begin all captures. */
 	if (gm_shim_driver.version <= NEWEST_DRIVER)
 		gm_fence_captures_counted();
-	if (pools && knobs->lend.choice != GM_LEND_OFF)
-		gm_lend_start();
+	if (knobs->lend.choice != GM_LEND_OFF)
+		gm_lend_start(pools);
 	if (pools && knobs->free.choice == GM_FREE_ORDERED) {
 		gm_shim_order = gm_submit_start();
 		if (gm_shim_order)

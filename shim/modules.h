@@ -30,8 +30,8 @@ void gm_modules_leave(uint64_t now);
 /*
  * Modules return unused memory of a device's pool to that pool. `next` begins at module *row, at
  * first 0, and stops after the first module that returned some, so that the caller can retry before
- * it asks the others. `bytes`: of the allocation that lacks memory; 0: unknown. Returns bytes; 0:
- * no module had any. May wait for the GPU.
+ * it asks the others. `bytes`: of the allocation that lacks memory; UINT64_MAX: unknown; 0: only
+ * what nobody needs. Returns bytes; 0: no module had any. May wait for the GPU.
  */
 uint64_t gm_modules_reclaim_next(unsigned ordinal, uint64_t bytes, unsigned *row);
 void gm_modules_reclaim(unsigned ordinal, uint64_t bytes);

@@ -6,9 +6,10 @@
 #include "shim/modules.h"
 #include "shim/others.h"
 
-/* Return all idle memory of all pools to the driver, retired memory included. True: since this
- * thread's last request any thread has returned memory. */
-static bool retry_reclaim_own(void)
+/* Return all idle memory of all pools to the driver, retired memory included; on the device of the
+ * lack also what the modules have otherwise (-1: none). True: since this thread's last request any
+ * thread has returned memory. */
+static bool retry_reclaim_own(int lacks)
 {
 	static GM_TLS uint64_t seen; /* total bytes at this thread's last request */
 	uint64_t given = 0, before = seen;
@@ -16,7 +17,7 @@ static bool retry_reclaim_own(void)
 		struct gm_pool *pool = gm_shim_pool_if_any(i);
 		if (!pool)
 			continue;
-		gm_modules_reclaim(i, 0);
+		gm_modules_reclaim(i, (int)i == lacks ? UINT64_MAX : 0);
 		gm_pool_give_back(pool, 0, true);
 		given += gm_pool_given(pool);
 	}
@@ -38,7 +39,8 @@ bool gm_retry(CUresult result, int where)
 	if (GM_LIKELY(result != CUDA_ERROR_OUT_OF_MEMORY))
 		return false;
 	const unsigned ordinal = retry_ordinal(where);
-	if (!retry_reclaim_own() && (where == GM_LACK_HOST || !gm_others_reclaim(ordinal)))
+	if (!retry_reclaim_own(where == GM_LACK_HOST ? -1 : (int)ordinal) &&
+	    (where == GM_LACK_HOST || !gm_others_reclaim(ordinal)))
 		return false;
 	gm_counter_add(ordinal, GM_C_retry_calls, 1);
 	return true;

@@ -39,10 +39,14 @@ static void borders_open(void)
 	}
 }
 
-void gm_lend_start(void)
+void gm_lend_start(bool pools)
 {
 	const char *hook = getenv("TORCH_NCCL_USE_TENSOR_REGISTER_ALLOCATOR_HOOK"), *why = NULL;
-	if (!gm_fence_ops(&gm_shim_driver)->record)
+	if (!pools)
+		why = "GPUMEM_MODE=trace only watches";
+	else if (gm_knob_get()->ipc.choice == GM_IPC_NATIVE)
+		why = "GPUMEM_IPC=native leaves segments to the driver";
+	else if (!gm_fence_ops(&gm_shim_driver)->record)
 		why = "the driver is older than 12.5";
 	else if (!gm_poll_captures_are_counted())
 		why = "the driver may begin captures that gpumem does not know";
@@ -60,16 +64,6 @@ void gm_lend_start(void)
 static struct gm_border *border_of(unsigned ordinal)
 {
 	return &borders[ordinal];
-}
-
-/* Under the lock. */
-static void border_count(unsigned ordinal, const struct gm_border *border)
-{
-	const uint64_t hosted = border->set.hosted;
-	gm_counter_set(ordinal, GM_C_lend_vacant, border->set.vacant);
-	gm_counter_raise(ordinal, GM_C_lend_vacant_peak, border->set.vacant);
-	gm_counter_set(ordinal, GM_C_lend_host, hosted);
-	gm_counter_raise(ordinal, GM_C_lend_host_peak, hosted);
 }
 
 /* --- taking unused memory --- */
@@ -95,7 +89,6 @@ static uint64_t unused_take(unsigned ordinal, struct gm_border *border, uint64_t
 			gm_segments_gone(&border->set, units[i], vacant[i]);
 		if (n)
 			atomic_store(&border->lends, true);
-		border_count(ordinal, border);
 		pthread_cond_broadcast(&border->moved);
 		gm_lock_release(&border->lock);
 	}
@@ -118,26 +111,36 @@ static bool unused_any(struct gm_border *border)
 	return any;
 }
 
-/* The same; for what is missing then, wait at most `most` ns. */
-static uint64_t memory_take(unsigned ordinal, struct gm_border *border, uint64_t bytes,
-			    uint64_t most)
+/* A call of the program gets here several times before it fails; it waits once. */
+static bool block_wait(struct gm_border *border)
+{
+	static GM_TLS uint64_t rest; /* until this time the thread does not wait again */
+	if (gm_clock_ns() < rest)
+		return false;
+	const bool passed = gm_border_wait(border, GM_LEND_WAIT_BLOCK);
+	rest = passed ? 0 : gm_clock_ns() + GM_LEND_REST;
+	return passed;
+}
+
+/* The same; for what is missing then, wait. */
+static uint64_t memory_take(unsigned ordinal, struct gm_border *border, uint64_t bytes, bool waits)
 {
 	if (!memory_may_be_taken())
 		return 0;
 	gm_border_poll(border);
 	uint64_t got = unused_take(ordinal, border, bytes);
-	if (got < bytes && most && unused_any(border) && gm_border_wait(border, most))
+	if (got < bytes && waits && unused_any(border) && block_wait(border))
 		got += unused_take(ordinal, border, bytes - got);
 	return got;
 }
 
 uint64_t gm_lend_reclaim(unsigned ordinal, uint64_t bytes)
 {
-	if (!gm_lend_is_on() || !gm_shim_pool_if_any(ordinal))
+	if (!gm_lend_is_on() || !bytes || !gm_shim_pool_if_any(ordinal))
 		return 0;
 	const uint64_t lack =
-		bytes ? gm_pool_lack(gm_shim_pool_if_any(ordinal), bytes) : UINT64_MAX;
-	const uint64_t got = memory_take(ordinal, border_of(ordinal), lack, GM_LEND_WAIT_BLOCK);
+		bytes == UINT64_MAX ? bytes : gm_pool_lack(gm_shim_pool_if_any(ordinal), bytes);
+	const uint64_t got = memory_take(ordinal, border_of(ordinal), lack, true);
 	gm_counter_add(ordinal, GM_C_lend_calls, got > 0);
 	return got;
 }
@@ -310,7 +313,6 @@ static bool units_provide(struct hand_out *h, struct gm_segment *segment, struct
 		brought = units_bring(h, units, n);
 		gm_counter_add(h->ordinal, GM_C_lend_ns, gm_clock_ns() - begin);
 		gm_lock_take(&border->lock);
-		border_count(h->ordinal, border);
 	}
 	segment->users--;
 	pthread_cond_broadcast(&border->moved);
@@ -333,7 +335,7 @@ static void lending_end(struct hand_out *h, const char *why)
 	}
 	gm_lock_release(&border->lock);
 	gm_msg(GM_MSG_WARN,
-	       "GPUMEM_LEND ends on device %u: PyTorch's cache does what is not known of it, %s",
+	       "GPUMEM_LEND ends on device %u: PyTorch's cache behaves unexpectedly: %s",
 	       h->ordinal, why);
 	gm_lock_take(&border->lock);
 }
@@ -373,7 +375,7 @@ static bool report_born(struct hand_out *h, CUdeviceptr address, uint64_t bytes,
 	const bool brought = tensor_born(h, address, bytes, sum);
 	gm_lock_release(&border->lock);
 	if (always && gated)
-		memory_take(h->ordinal, border, UINT64_MAX, 0);
+		memory_take(h->ordinal, border, UINT64_MAX, false);
 	if (gated)
 		gm_door_leave();
 	gm_counter_add(h->ordinal, GM_C_lend_refused, !brought);
@@ -451,6 +453,7 @@ void gm_lend_made(const struct gm_block *block)
 	atomic_store(&border->allocator, allocator);
 	gm_lock_take(&border->lock);
 	const bool added = gm_segments_add(&border->set, segment);
+	border->set.frees++; /* its memory may have been freed by others a moment ago */
 	gm_lock_release(&border->lock);
 	if (!added)
 		gm_segment_drop(segment);
@@ -458,12 +461,11 @@ void gm_lend_made(const struct gm_block *block)
 }
 
 /* Under the lock, released meanwhile. */
-static void segment_remove(unsigned ordinal, struct gm_border *border, struct gm_segment *segment)
+static void segment_remove(struct gm_border *border, struct gm_segment *segment)
 {
 	while (gm_segment_is_moving(segment))
 		gm_lock_wait(&border->lock, &border->moved);
 	gm_segments_remove(&border->set, segment);
-	border_count(ordinal, border);
 }
 
 struct gm_lent gm_lend_free_begin(const struct gm_pool *pool, CUdeviceptr address)
@@ -475,7 +477,7 @@ struct gm_lent gm_lend_free_begin(const struct gm_pool *pool, CUdeviceptr addres
 	gm_lock_take(&border->lock);
 	struct gm_segment *segment = gm_segments_find(&border->set, address);
 	if (segment && segment->base == address) {
-		segment_remove(lent.ordinal, border, segment);
+		segment_remove(border, segment);
 		lent.segment = segment;
 	}
 	gm_lock_release(&border->lock);
@@ -490,7 +492,6 @@ void gm_lend_free_end(struct gm_lent lent, bool freed)
 	if (!freed) {
 		gm_lock_take(&border->lock);
 		freed = !gm_segments_add(&border->set, lent.segment);
-		border_count(lent.ordinal, border);
 		gm_lock_release(&border->lock);
 	}
 	if (freed)
@@ -507,7 +508,7 @@ void gm_lend_context_gone(struct gm_context *context)
 		struct gm_segment *segment = border->set.at[i];
 		if (segment->context != context->key)
 			continue;
-		segment_remove(context->ordinal, border, segment);
+		segment_remove(border, segment);
 		gm_segment_drop(segment);
 		i = border->set.n; /* others may have left meanwhile */
 	}

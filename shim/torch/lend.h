@@ -38,6 +38,7 @@
 
 #define GM_LEND_WAIT 50000000u			 /* ns, for a tensor */
 #define GM_LEND_WAIT_BLOCK UINT64_C(10000000000) /* ns, for an allocation call */
+#define GM_LEND_REST 1000000000u /* ns without a further wait of the thread, after one in vain */
 #define GM_LEND_HOST_PART 32
 
 extern GM_HIDDEN atomic_bool gm_lend_on;
@@ -46,8 +47,8 @@ static inline bool gm_lend_is_on(void)
 	return GM_UNLIKELY(atomic_load_explicit(&gm_lend_on, memory_order_relaxed));
 }
 
-/* At the start, with GPUMEM_LEND=1. */
-void gm_lend_start(void);
+/* At the start, with GPUMEM_LEND=1. `pools`: false with GPUMEM_MODE=trace. */
+void gm_lend_start(bool pools);
 
 /* The program got a block. In its allocation call, of which the frames are unwound. */
 void gm_lend_made(const struct gm_block *block);
@@ -68,7 +69,7 @@ bool gm_lend_report(unsigned ordinal, CUdeviceptr address, int64_t bytes, uint64
 /* Make PyTorch throw its OutOfMemoryError through the caller, which has taken the guard down. */
 void gm_lend_refuse(unsigned ordinal);
 
-/* modules.h. `bytes`: of the allocation that lacks memory; 0: unknown, all that is unused. */
+/* modules.h. `bytes`: of the allocation that lacks memory; UINT64_MAX: all that is unused. */
 uint64_t gm_lend_reclaim(unsigned ordinal, uint64_t bytes);
 void gm_lend_context_gone(struct gm_context *context);
 void gm_lend_forget(void);

@@ -32,7 +32,7 @@ static bool is_between(const char *name)
 bool gm_origin_is_cache(struct gm_object *out)
 {
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
-	static GM_TLS struct gm_unwound frames;
+	struct gm_unwound frames = {0}; /* on the stack: a thread has little static memory */
 	pthread_once(&once, unwinder_open);
 	if (!has_unwinder)
 		return false;

@@ -72,9 +72,14 @@ CUresult gm_pool_pin(struct gm_pool *pool, CUdeviceptr address, size_t size)
 	gm_shelves_unlock(pool);
 	gm_pool_debug_check(pool);
 	gm_pool_unlock(pool);
-	/* Pinned memory is not vacated any more, but a part may be vacant. */
-	if (GM_UNLIKELY(GM_GET(pool->vacant)) && result == CUDA_SUCCESS)
+	/* Pinned memory is not vacated any more, but a part may be vacant, or about to be. */
+	if (GM_UNLIKELY(GM_GET(pool->vacant)) && result == CUDA_SUCCESS) {
+		gm_vacant_await(pool, address, size ? size : 1);
 		result = gm_pool_occupy(pool, address, size ? size : 1);
+		/* What is in memory of the host cannot be shared as memory of the device. */
+		if (result == CUDA_SUCCESS && gm_vacant_any(pool, address, size ? size : 1))
+			result = CUDA_ERROR_OUT_OF_MEMORY;
+	}
 	return result;
 }
 

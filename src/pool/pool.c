@@ -244,7 +244,8 @@ struct gone {
 static bool piece_free_if_owned(void *arg, struct gm_piece *piece)
 {
 	struct gone *gone = arg;
-	if (gm_piece_is_live(piece) && GM_GET(piece->context) == gone->context) {
+	if (gm_piece_is_live(piece) && GM_GET(piece->context) == gone->context &&
+	    !gm_vacant_in(gone->pool, piece)) {
 		gm_pool_release(gone->pool, piece, NULL);
 		gone->n++;
 	}

@@ -185,7 +185,7 @@ bool gm_pool_find(const struct gm_pool *pool, CUdeviceptr address, struct gm_blo
 
 /* Pin the chunks under [address, +size) while the block lives, because its physical address becomes
  * known elsewhere (IPC or shareable handle, dma-buf, SYNC_MEMOPS). Idempotent. INVALID_VALUE: not
- * in a live block. */
+ * in a live block. OUT_OF_MEMORY: a part is vacant (vacant.h), or has memory of the host. */
 CUresult gm_pool_pin(struct gm_pool *pool, CUdeviceptr address, size_t size);
 
 /* --- sharing with other processes --- */

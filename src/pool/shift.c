@@ -131,6 +131,7 @@ void gm_pool_shift(struct gm_pool *pool, const CUdeviceptr *from, const CUdevice
 	}
 	if (pool->access != access.generation) /* granted or revoked meanwhile */
 		gm_access_refresh(pool);
+	gm_vacant_count(pool);
 	gm_pool_debug_check(pool);
 	gm_pool_unlock(pool);
 	free(list);

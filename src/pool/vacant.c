@@ -3,10 +3,22 @@
 
 #include <sched.h>
 
+#include "log/count.h"
 #include "pool/grow.h"
 #include "pool/internal.h"
 #include "pool/pin.h"
 #include "pool/valid.h"
+
+/* Under the pool's lock. */
+void gm_vacant_count(const struct gm_pool *pool)
+{
+	const unsigned device = pool->config.ordinal;
+	const uint64_t vacant = GM_GET(pool->vacant), hosted = GM_GET(pool->hosted);
+	gm_counter_set(device, GM_C_lend_vacant, vacant);
+	gm_counter_raise(device, GM_C_lend_vacant_peak, vacant);
+	gm_counter_set(device, GM_C_lend_host, hosted);
+	gm_counter_raise(device, GM_C_lend_host_peak, hosted);
+}
 
 /* --- vacate --- */
 
@@ -210,6 +222,7 @@ uint64_t gm_pool_vacate(struct gm_pool *pool, CUdeviceptr base, uint64_t size)
 	}
 	if (pool->access != generation) /* granted or revoked meanwhile */
 		gm_access_refresh(pool);
+	gm_vacant_count(pool);
 	gm_pool_debug_check(pool);
 	gm_pool_unlock(pool);
 	return bytes;
@@ -219,7 +232,8 @@ uint64_t gm_pool_lack(struct gm_pool *pool, uint64_t bytes)
 {
 	const uint64_t length = gm_round_up(bytes, GM_POOL_GRANULE);
 	gm_pool_lock(pool);
-	const uint64_t lack = gm_pool_excess(pool, length);
+	const bool limited = pool->config.limit != UINT64_MAX;
+	const uint64_t lack = limited ? gm_pool_excess(pool, length) : 0;
 	gm_pool_unlock(pool);
 	return lack ? gm_round_up(lack, GM_POOL_GRANULE) : length;
 }
@@ -283,7 +297,7 @@ static void guest_return(struct gm_pool *pool, struct gm_chunk *guest)
 		gm_chunk_forget(pool, guest);
 }
 
-static CUresult place_occupy(struct gm_pool *pool, struct gm_chunk *place)
+static CUresult place_try(struct gm_pool *pool, struct gm_chunk *place)
 {
 	struct gm_access access;
 	struct gm_chunk *guest = guest_find(pool, place->size);
@@ -317,6 +331,16 @@ static CUresult place_occupy(struct gm_pool *pool, struct gm_chunk *place)
 	return CUDA_SUCCESS;
 }
 
+/* If the driver has no memory, although the limit allows it: idle chunks of other sizes go first.
+ */
+static CUresult place_occupy(struct gm_pool *pool, struct gm_chunk *place)
+{
+	CUresult result = place_try(pool, place);
+	if (result == CUDA_ERROR_OUT_OF_MEMORY && gm_pool_shed(pool, place->size))
+		result = place_try(pool, place);
+	return result;
+}
+
 /* Apply `fill` to the places in [base, +size) without memory. */
 static CUresult places_fill(struct gm_pool *pool, CUdeviceptr base, uint64_t size,
 			    CUresult (*fill)(struct gm_pool *pool, struct gm_chunk *place))
@@ -334,6 +358,7 @@ static CUresult places_fill(struct gm_pool *pool, CUdeviceptr base, uint64_t siz
 	}
 	if (pool->access != generation)
 		gm_access_refresh(pool);
+	gm_vacant_count(pool);
 	gm_pool_debug_check(pool);
 	return result;
 }
@@ -368,6 +393,43 @@ static struct gm_chunk *vacant_next(const struct gm_pool *pool, CUdeviceptr at, 
 		at = chunk->base + chunk->size;
 	}
 	return NULL;
+}
+
+static bool place_moves(const struct gm_pool *pool, CUdeviceptr at, CUdeviceptr end)
+{
+	for (struct gm_chunk *chunk; at < end; at = chunk->base + chunk->size) {
+		chunk = gm_chunk_at(pool, at);
+		if (!chunk)
+			return false;
+		if (chunk->moving && !chunk->away)
+			return true;
+	}
+	return false;
+}
+
+void gm_vacant_await(struct gm_pool *pool, CUdeviceptr base, uint64_t size)
+{
+	gm_pool_lock(pool);
+	while (place_moves(pool, base, base + size)) {
+		gm_pool_unlock(pool);
+		sched_yield();
+		gm_pool_lock(pool);
+	}
+	gm_pool_unlock(pool);
+}
+
+bool gm_vacant_in(const struct gm_pool *pool, const struct gm_piece *piece)
+{
+	const CUdeviceptr base = GM_GET(piece->base);
+	return GM_GET(pool->vacant) && vacant_next(pool, base, base + GM_GET(piece->held));
+}
+
+bool gm_vacant_any(struct gm_pool *pool, CUdeviceptr base, uint64_t size)
+{
+	gm_pool_lock(pool);
+	const bool any = vacant_next(pool, base, base + size);
+	gm_pool_unlock(pool);
+	return any;
 }
 
 bool gm_vacant_has(struct gm_pool *pool, const struct gm_block *block)
@@ -413,6 +475,7 @@ bool gm_vacant_end(struct gm_pool *pool, struct gm_piece *piece)
 		gm_chunk_record(pool, at, GM_RECORD_UNMAP, 0, 0);
 		gm_chunk_forget(pool, at);
 	}
+	gm_vacant_count(pool);
 	gm_pool_debug_check(pool);
 	gm_pool_unlock(pool);
 	return true;

@@ -34,8 +34,8 @@ struct gm_piece;
  */
 uint64_t gm_pool_vacate(struct gm_pool *pool, CUdeviceptr base, uint64_t size);
 
-/* The bytes that must be vacated before the pool can serve `bytes`: what exceeds the limit, or all
- * if other memory lacks. */
+/* The bytes that must be vacated before the pool can serve `bytes`: what exceeds its limit; without
+ * one all, for memory of others lacks, too. */
 uint64_t gm_pool_lack(struct gm_pool *pool, uint64_t bytes);
 
 /* The chunk with the address: its base and size; 0: there is none. Under a live block it stays as
@@ -64,6 +64,18 @@ CUresult gm_pool_occupy_host(struct gm_pool *pool, CUdeviceptr base, uint64_t si
  */
 void gm_pool_shift(struct gm_pool *pool, const CUdeviceptr *from, const CUdeviceptr *to, size_t n,
 		   bool *moved);
+
+/* Under the pool's lock: show the bytes of vacant places in the counters. */
+void gm_vacant_count(const struct gm_pool *pool);
+
+/* Under the pool's lock: has the block a vacant place? */
+bool gm_vacant_in(const struct gm_pool *pool, const struct gm_piece *piece);
+
+/* Is a place in [base, +size) vacant, with memory of the host or without? */
+bool gm_vacant_any(struct gm_pool *pool, CUdeviceptr base, uint64_t size);
+
+/* Wait until no other thread moves memory from or to a place in [base, +size). */
+void gm_vacant_await(struct gm_pool *pool, CUdeviceptr base, uint64_t size);
 
 /* Under the pool's lock: may the chunk be vacated, for one block alone has it, and nobody else
  * knows its physical address? */

@@ -119,11 +119,13 @@ fake() {
 		finds warn lending 'GPUMEM_LEND has no effect: PYTORCH_ALLOC_CONF has backend:cudaMallocAsync, which has no segments' 'Use one of the two.'
 	done
 	PYTORCH_NO_CUDA_MEMORY_CACHING=1 checked 0
-	finds warn lending 'GPUMEM_LEND has no effect: PYTORCH_NO_CUDA_MEMORY_CACHING is set: there is no cache' 'Use one of the two.'
+	finds warn lending 'GPUMEM_LEND has no effect: PYTORCH_NO_CUDA_MEMORY_CACHING is set: there is no cache' 'Unset it.'
 	TORCH_NCCL_USE_TENSOR_REGISTER_ALLOCATOR_HOOK=1 checked 0
 	finds warn lending 'GPUMEM_LEND has no effect: TORCH_NCCL_USE_TENSOR_REGISTER_ALLOCATOR_HOOK is set: NCCL registers whole segments' 'Unset it.'
 	GPUMEM_REMAP=off checked 0
 	finds warn lending 'GPUMEM_LEND has no effect: GPUMEM_REMAP=off' 'Unset GPUMEM_REMAP.'
+	GPUMEM_IPC=native checked 0
+	finds warn lending 'GPUMEM_LEND has no effect: GPUMEM_IPC=native leaves segments to the driver' 'Unset GPUMEM_IPC.'
 	GPUMEM_MODE=trace checked 0
 	finds warn lending 'GPUMEM_LEND has no effect: GPUMEM_MODE=trace only watches' 'Unset GPUMEM_MODE.'
 }

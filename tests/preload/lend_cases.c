@@ -234,6 +234,109 @@ static void graphs(void)
 	check("memory of the graph", second, 17 * MIB, 9);
 }
 
+/* GPUMEM_FREE=ordered: a new segment has memory that work from before its free still uses. */
+static void hot_write(void *arg)
+{
+	fill((CUdeviceptr)(uintptr_t)arg, 20 * MIB, 7);
+}
+
+static void hot(void)
+{
+	pthread_t gpu;
+	const CUdeviceptr old = block("own block", 20 * MIB, 1);
+	gm_sim_hold(stream);
+	MUST(gm_sim_launch(stream, hot_write, (void *)(uintptr_t)old));
+	MUST(cuMemFree(old));
+	struct lend_block *some = cache->take(2 * MIB, stream);
+	printf("the same memory: %d\n", some && cache->address(some) - old < 20 * MIB);
+	pthread_create(&gpu, NULL, gpu_run, NULL);
+	CUdeviceptr at = block("block", 248 * MIB, 2);
+	pthread_join(gpu, NULL);
+	if (at)
+		check("block", at, 248 * MIB, 2);
+}
+
+/* A lack of memory of the host, or of another device, takes nothing. */
+static void elsewhere(void)
+{
+	const CUmemAllocationProp other = {
+		.type = CU_MEM_ALLOCATION_TYPE_PINNED,
+		.location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = 1}};
+	CUmemGenericAllocationHandle handle;
+	void *at = NULL;
+	segment_unused();
+	gm_sim_fail("cuMemHostAlloc", 1, CUDA_ERROR_OUT_OF_MEMORY);
+	printf("host: %s\n", result_name(cuMemHostAlloc(&at, MIB, 0)));
+	printf("device 1: %s\n", result_name(cuMemCreate(&handle, 300 * MIB, &other, 0)));
+}
+
+/* What is in memory of the host cannot be shared. */
+static void shared(void)
+{
+	CUipcMemHandle handle;
+	CUdeviceptr taken;
+	struct lend_block *small;
+	lack(&taken, &small);
+	MUST(cuMemFree(taken));
+	printf("handle: %s\n", result_name(cuIpcGetMemHandle(&handle, cache->address(small))));
+	check("tensor", cache->address(small), 6 * MIB, 3);
+}
+
+/* A segment is named to another process while its memory is being taken: from the call number
+ * LEND_UNMAPS of cuMemUnmap on. */
+static CUcontext context;
+static CUdeviceptr segment_at;
+static pthread_t namer;
+static unsigned unmaps;
+static bool names, named_at_last;
+
+static void *name_it(void *arg)
+{
+	CUipcMemHandle handle;
+	MUST(cuCtxSetCurrent(context));
+	/* Out of memory: a part of it serves the block already, and the device has no other. */
+	CUresult result = cuIpcGetMemHandle(&handle, segment_at);
+	named_at_last = result == CUDA_SUCCESS;
+	if (result != CUDA_ERROR_OUT_OF_MEMORY)
+		MUST(result);
+	return arg;
+}
+
+static void before_unmap(void)
+{
+	const char *first = getenv("LEND_UNMAPS");
+	if (unmaps++ < (first ? (unsigned)atoi(first) : 0)) {
+		gm_sim_before("cuMemUnmap", before_unmap);
+		return;
+	}
+	names = pthread_create(&namer, NULL, name_it, NULL) == 0;
+	usleep(20000);
+}
+
+static void naming(void)
+{
+	struct lend_block *first = tensor("tensor", SEGMENT, 1);
+	struct lend_block *kept;
+	segment_at = cache->address(first);
+	cache->give(first);
+	kept = tensor("kept tensor", 8 * MIB, 3);
+	MUST(cuCtxGetCurrent(&context));
+	MUST(cuCtxSynchronize());
+	gm_sim_before("cuMemUnmap", before_unmap);
+	const CUdeviceptr at = block("block", 200 * MIB, 2);
+	if (names)
+		pthread_join(namer, NULL);
+	else
+		name_it(NULL);
+	check("kept tensor", cache->address(kept), 8 * MIB, 3);
+	if (named_at_last) {
+		fill(segment_at + 8 * MIB, SEGMENT - 8 * MIB, 5);
+		check("named segment", segment_at + 8 * MIB, SEGMENT - 8 * MIB, 5);
+	}
+	if (at)
+		check("block", at, 200 * MIB, 2);
+}
+
 /* Memory of the host under a tensor stays when lending ends, also below further tensors. */
 static void ends(enum lend_wrong wrong)
 {
@@ -278,10 +381,11 @@ int main(int argc, char **argv)
 	static const struct {
 		const char *name;
 		void (*run)(void);
-	} cases[] = {{"lent", lent},	       {"cached", cached},	  {"own", own},
-		     {"named", named},	       {"captured", captured},	  {"late", late},
-		     {"host", host},	       {"graphs", graphs},	  {"ends_sum", ends_sum},
-		     {"ends_free", ends_free}, {"ends_twice", ends_twice}};
+	} cases[] = {{"lent", lent},	       {"cached", cached},	   {"own", own},
+		     {"named", named},	       {"captured", captured},	   {"late", late},
+		     {"host", host},	       {"graphs", graphs},	   {"ends_sum", ends_sum},
+		     {"ends_free", ends_free}, {"ends_twice", ends_twice}, {"hot", hot},
+		     {"elsewhere", elsewhere}, {"shared", shared},	   {"naming", naming}};
 	alarm(120);
 	MUST(cuInit(0));
 	use_device(0);

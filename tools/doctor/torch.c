@@ -34,6 +34,8 @@ static struct reason reason_find(int version)
 	} all[] = {
 		{gm_doctor_knob(GM_KNOB_ID_mode).choice == GM_MODE_TRACE,
 		 {"GPUMEM_MODE=trace only watches", "Unset GPUMEM_MODE."}},
+		{gm_doctor_knob(GM_KNOB_ID_ipc).choice == GM_IPC_NATIVE,
+		 {"GPUMEM_IPC=native leaves segments to the driver", "Unset GPUMEM_IPC."}},
 		{version < DRIVER_LEAST,
 		 {"the driver is older than 12.5", "Install a driver from CUDA 12.5 on (555)."}},
 		{gm_doctor_knob(GM_KNOB_ID_remap).choice == GM_REMAP_OFF,
@@ -46,8 +48,7 @@ static struct reason reason_find(int version)
 		 {"PYTORCH_ALLOC_CONF has backend:cudaMallocAsync, which has no segments",
 		  "Use one of the two."}},
 		{is_set("PYTORCH_NO_CUDA_MEMORY_CACHING"),
-		 {"PYTORCH_NO_CUDA_MEMORY_CACHING is set: there is no cache",
-		  "Use one of the two."}},
+		 {"PYTORCH_NO_CUDA_MEMORY_CACHING is set: there is no cache", "Unset it."}},
 		{is_set("TORCH_NCCL_USE_TENSOR_REGISTER_ALLOCATOR_HOOK"),
 		 {"TORCH_NCCL_USE_TENSOR_REGISTER_ALLOCATOR_HOOK is set: NCCL registers whole "
 		  "segments",
