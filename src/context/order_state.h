@@ -5,6 +5,7 @@
 
 #include "base/debug.h"
 #include "base/futex_lock.h"
+#include "context/everywhere.h"
 #include "context/fence.h"
 #include "context/order.h"
 #include "context/poll.h"
@@ -12,7 +13,6 @@
 #define GM_ORDER_LANES 64  /* of threads in submissions; further threads share them */
 #define GM_ORDER_FENCES 64 /* that exist at once */
 #define GM_ORDER_WAITED 8  /* streams known to wait for a fence */
-#define GM_ORDER_CONTEXTS 8
 
 /* E: an event behind the work from before the frees of a segment, and what it covers. */
 struct gm_order_fence {
@@ -32,11 +32,8 @@ struct gm_order_fence {
 struct gm_order_window {
 	bool open;
 	uint64_t key, context;
-	struct {
-		CUevent event;
-		uint64_t context;
-	} at[GM_ORDER_CONTEXTS]; /* of the thread that has `busy` */
-	unsigned n, pause, tries;
+	struct gm_everywhere all; /* of the thread that has `busy` */
+	unsigned pause, tries;
 };
 
 struct gm_order_lane {

@@ -12,22 +12,6 @@ void gm_window_close(void)
 	gm_order.window.pause = gm_order.window.pause < PAUSE ? 2 * gm_order.window.pause : PAUSE;
 }
 
-static bool window_add(struct gm_context *c)
-{
-	struct gm_order_window *w = &gm_order.window;
-	CUevent event = NULL;
-	if (atomic_load(&c->gone))
-		return true;
-	if (w->n == GM_ORDER_CONTEXTS ||
-	    gm_order.fences->record((void *)gm_order.driver, c->key, &event) != CUDA_SUCCESS)
-		return false;
-	if (!event)
-		return true;
-	w->at[w->n].event = event;
-	w->at[w->n++].context = c->key;
-	return true;
-}
-
 static void window_cancel(void)
 {
 	gm_order_take_lock();
@@ -51,17 +35,9 @@ static void window_begin(void)
 	bool quiet = true;
 	for (unsigned i = 0; i < GM_ORDER_LANES; i++)
 		quiet = quiet && !atomic_load(&gm_order_lanes[i].inside);
-	for (struct gm_context *c = gm_context_newest(); c && quiet; c = c->next)
-		quiet = window_add(c);
-	if (!quiet)
+	if (!quiet || gm_everywhere_record(gm_order.fences, (void *)gm_order.driver,
+					   &gm_order.window.all) != CUDA_SUCCESS)
 		window_cancel();
-}
-
-static void window_drop(unsigned i)
-{
-	struct gm_order_window *w = &gm_order.window;
-	gm_order.fences->drop((void *)gm_order.driver, w->at[i].context, w->at[i].event);
-	w->at[i] = w->at[--w->n];
 }
 
 /* The window has passed. Under the lock. */
@@ -76,18 +52,17 @@ static void window_end(void)
 static bool window_ask(void)
 {
 	struct gm_order_window *w = &gm_order.window;
-	while (w->n && gm_order.fences->passed((void *)gm_order.driver, w->at[0].context,
-					       w->at[0].event) == CUDA_SUCCESS)
-		window_drop(0);
+	void *driver = (void *)gm_order.driver;
+	const bool all = gm_everywhere_passed(gm_order.fences, driver, &w->all) == CUDA_SUCCESS;
 	gm_order_take_lock();
 	if (w->open && gm_order_captures_forbid())
 		gm_window_close();
-	bool passed = w->open && !w->n, closed = !w->open || passed;
+	const bool open = w->open, passed = open && all;
 	if (passed)
 		window_end();
 	gm_order_release_lock();
-	while (closed && w->n)
-		window_drop(0);
+	if (!open)
+		gm_everywhere_drop(gm_order.fences, driver, &w->all);
 	return passed;
 }
 
@@ -96,7 +71,7 @@ bool gm_window_try(void)
 	if (atomic_exchange(&busy, true))
 		return false;
 	gm_order_take_lock();
-	bool asks = gm_order.window.open || gm_order.window.n;
+	bool asks = gm_order.window.open || gm_order.window.all.n;
 	bool begins = !asks && ++gm_order.window.tries >= gm_order.window.pause;
 	if (begins)
 		gm_order.window.tries = 0;

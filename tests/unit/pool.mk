@@ -24,7 +24,7 @@ tests_unit_test_pool_lend_SOURCES = tests/unit/test_pool_lend.c $(POOL_FAKE)
 tests_unit_test_pool_lend_LDADD = $(UNIT_LDADD)
 tests_unit_test_pool_threads_SOURCES = tests/unit/test_pool_threads.c $(POOL_FAKE)
 tests_unit_test_pool_threads_LDADD = $(UNIT_LDADD)
-tests_unit_test_pool_host_SOURCES = tests/unit/test_pool_host.c $(POOL_FAKE)
+tests_unit_test_pool_host_SOURCES = tests/unit/host_fails.h tests/unit/test_pool_host.c $(POOL_FAKE)
 tests_unit_test_pool_host_LDFLAGS = -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=aligned_alloc,--wrap=mmap,--wrap=munmap
 tests_unit_test_pool_host_LDADD = $(UNIT_LDADD)
 tests_unit_test_pool_stats_SOURCES = tests/unit/test_pool_stats.c $(POOL_FAKE)

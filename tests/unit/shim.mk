@@ -30,6 +30,6 @@ tests_unit_test_others_LDFLAGS = -Wl,--wrap=clock_gettime,--wrap=gm_sys_nap,--wr
 	-Wl,--wrap=gm_node_send,--wrap=gm_node_receive,--wrap=gm_node_disconnect
 tests_unit_test_others_LDADD = $(UNIT_LDADD)
 UNIT_TESTS += tests/unit/test_segments
-tests_unit_test_segments_SOURCES = tests/unit/test_segments.c shim/torch/segments.c shim/torch/segments.h
+tests_unit_test_segments_SOURCES = tests/unit/host_fails.h tests/unit/test_segments.c shim/torch/segments.c shim/torch/segments.h
 tests_unit_test_segments_LDFLAGS = -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc
 tests_unit_test_segments_LDADD = $(UNIT_LDADD)

@@ -3,43 +3,17 @@
  * Linked with --wrap for malloc, calloc, realloc, aligned_alloc, mmap and munmap. */
 #include <sys/mman.h>
 
+#include "host_fails.h"
 #include "pool_fake.h"
 
-static unsigned long countdown; /* countdown to the allocation that fails; 0: none */
-static size_t mapped;		/* bytes of host memory mapped by mmap */
+static size_t mapped; /* bytes of host memory mapped by mmap */
 
-static bool fails(void)
-{
-	return countdown && --countdown == 0;
-}
-
-void *__real_malloc(size_t size);
-void *__real_calloc(size_t n, size_t size);
-void *__real_realloc(void *old, size_t size);
 void *__real_aligned_alloc(size_t alignment, size_t size);
-void *__wrap_malloc(size_t size);
-void *__wrap_calloc(size_t n, size_t size);
-void *__wrap_realloc(void *old, size_t size);
 void *__wrap_aligned_alloc(size_t alignment, size_t size);
-
-void *__wrap_malloc(size_t size)
-{
-	return fails() ? NULL : __real_malloc(size);
-}
-
-void *__wrap_calloc(size_t n, size_t size)
-{
-	return fails() ? NULL : __real_calloc(n, size);
-}
-
-void *__wrap_realloc(void *old, size_t size)
-{
-	return fails() ? NULL : __real_realloc(old, size);
-}
 
 void *__wrap_aligned_alloc(size_t alignment, size_t size)
 {
-	return fails() ? NULL : __real_aligned_alloc(alignment, size);
+	return host_fails() ? NULL : __real_aligned_alloc(alignment, size);
 }
 
 void *__real_mmap(void *at, size_t size, int access, int flags, int file, off_t offset);
@@ -49,7 +23,8 @@ int __wrap_munmap(void *at, size_t size);
 
 void *__wrap_mmap(void *at, size_t size, int access, int flags, int file, off_t offset)
 {
-	void *memory = fails() ? MAP_FAILED : __real_mmap(at, size, access, flags, file, offset);
+	void *memory =
+		host_fails() ? MAP_FAILED : __real_mmap(at, size, access, flags, file, offset);
 	mapped += memory == MAP_FAILED ? 0 : size;
 	return memory;
 }
@@ -102,11 +77,11 @@ int main(void)
 		struct gm_pool *pool = NULL;
 		struct gm_pool_config config = {.driver = &fake_driver, .limit = UINT64_MAX};
 		fake_open(GM_GIB);
-		countdown = n;
+		host_fail = n;
 		if (gm_pool_create(&config, &pool) == CUDA_SUCCESS) {
 			act(pool);
-			failed = countdown == 0;
-			countdown = 0;
+			failed = host_fail == 0;
+			host_fail = 0;
 			bad += !fake_valid(pool);
 			act(pool);
 			bad += !fake_valid(pool);

@@ -5,42 +5,12 @@
 #include "base/size.h"
 
 #include "../tap.h"
+#include "host_fails.h"
 
 #define UNIT (4 * GM_MIB)
 #define BASE UINT64_C(0x700000000)
 #define OTHER (BASE + GM_GIB)
 enum { UNITS = 4, CONTEXT = 7 };
-
-/* --- host memory: the call that brings `fail` to 0 gets none --- */
-
-void *__real_malloc(size_t size);
-void *__real_calloc(size_t n, size_t size);
-void *__real_realloc(void *old, size_t size);
-void *__wrap_malloc(size_t size);
-void *__wrap_calloc(size_t n, size_t size);
-void *__wrap_realloc(void *old, size_t size);
-
-static unsigned fail;
-
-static bool fails(void)
-{
-	return fail && --fail == 0;
-}
-
-void *__wrap_malloc(size_t size)
-{
-	return fails() ? NULL : __real_malloc(size);
-}
-
-void *__wrap_calloc(size_t n, size_t size)
-{
-	return fails() ? NULL : __real_calloc(n, size);
-}
-
-void *__wrap_realloc(void *old, size_t size)
-{
-	return fails() ? NULL : __real_realloc(old, size);
-}
 
 /* --- a set, and calls on it --- */
 
@@ -440,28 +410,28 @@ static void removed(void)
 static void without_host_memory(void)
 {
 	for (unsigned nth = 1; nth < 3; nth++) {
-		fail = nth;
+		host_fail = nth;
 		TAP_OK(!segment_make(BASE, UNIT), "no segment without host memory, call %u", nth);
 	}
 	struct gm_segment *segment = open_set(), *second = segment_make(OTHER, UNIT);
 	set->room = set->n;
-	fail = 1;
+	host_fail = 1;
 	TAP_OK(!gm_segments_add(set, second) && set->n == 1, "no segment is added");
 	gm_segment_drop(second);
 	for (unsigned nth = 1; nth < 4; nth++) {
-		fail = nth;
+		host_fail = nth;
 		TAP_STR(gm_segments_hand_out(set, BASE, UNIT, UNIT, false),
 			"no host memory is left", "no tensor without host memory, call %u", nth);
 		set->sum = 0;
 	}
-	fail = 0;
+	host_fail = 0;
 	TAP_STR(lives(segment), "0000", "no unit has it");
 	TAP_STR(hand_out(BASE, UNIT), NULL, "later it is handed out");
 	hand_out(BASE + UNIT, UNIT);
 	take_back(BASE, UNIT);
-	fail = 1;
+	host_fail = 1;
 	TAP_STR(hand_out(BASE, UNIT), NULL, "the entry of a tensor that ended serves another one");
-	fail = 0;
+	host_fail = 0;
 	close_set();
 }
 
