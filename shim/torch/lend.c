@@ -96,7 +96,7 @@ static uint64_t unused_take(unsigned ordinal, struct gm_border *border, uint64_t
 	return got;
 }
 
-/* Captures are graphs' users without hooks, and libraries may know chunks by their addresses. */
+/* While a capture is open no fence is possible, and libraries may know memory by its address. */
 static bool memory_may_be_taken(void)
 {
 	return gm_border_fences_are_possible() && gm_shim_may_remap(NULL);
@@ -193,13 +193,15 @@ static void units_fill(struct hand_out *h, struct gm_unit *units, uint32_t n)
 	}
 }
 
-/* One of the units that is COMING, has the size, and is behind the others that were found; NULL:
- * there is none. */
+/* The first unit from number *next on that is COMING and has the size; *next is then behind it.
+ * NULL: there is none. */
 static struct gm_unit *unit_match(struct gm_unit *units, uint32_t n, uint32_t *next, uint64_t size)
 {
-	for (; *next < n; ++*next)
-		if (units[*next].state == GM_UNIT_COMING && units[*next].size == size)
-			return &units[(*next)++];
+	for (uint32_t i = *next; i < n; i++)
+		if (units[i].state == GM_UNIT_COMING && units[i].size == size) {
+			*next = i + 1;
+			return &units[i];
+		}
 	return NULL;
 }
 
@@ -228,12 +230,12 @@ static void matched_end(struct hand_out *h, struct matched *m)
 	uint64_t taken = 0;
 	for (size_t i = 0; i < m->n; i++) {
 		const bool vacant = m->moved[i] || gm_pool_is_vacant(h->pool, m->from[i]->base);
+		taken += vacant && !m->from[i]->hosted ? m->from[i]->size : 0;
 		gm_lock_take(&h->border->lock);
 		gm_segments_gone(&h->border->set, m->from[i], vacant);
 		atomic_store(&h->border->lends, true);
 		pthread_cond_broadcast(&h->border->moved);
 		gm_lock_release(&h->border->lock);
-		taken += vacant ? m->from[i]->size : 0;
 		if (m->moved[i])
 			unit_came(h, m->to[i], GM_UNIT_CAME);
 	}
@@ -252,10 +254,8 @@ static void units_shift(struct hand_out *h, struct gm_unit *units, uint32_t n)
 		m.n = h->border->off ? 0
 				     : gm_segments_take(&h->border->set, h->missing, m.from, TAKEN);
 		gm_lock_release(&h->border->lock);
-		for (size_t i = 0; i < m.n; i++) {
+		for (size_t i = 0; i < m.n; i++)
 			m.to[i] = unit_match(units, n, &next, m.from[i]->size);
-			next = m.to[i] ? next : 0;
-		}
 		matched_move(h, &m);
 		matched_end(h, &m);
 	}
@@ -358,19 +358,24 @@ static bool tensor_born(struct hand_out *h, CUdeviceptr address, uint64_t bytes,
 	return brought;
 }
 
+/* Was memory lent, so that a tensor may need some? */
+static bool border_lends(const struct gm_border *border)
+{
+	return always || atomic_load_explicit(&border->lends, memory_order_relaxed);
+}
+
 static bool fence_is_due(const struct gm_border *border)
 {
 	const uint64_t between = always ? 1 : BETWEEN;
-	return (atomic_load_explicit(&border->lends, memory_order_relaxed) || always) &&
-	       border->set.frees - border->fenced >= between && border->n_fences < GM_BORDER_FENCES;
+	return border_lends(border) && border->set.frees - border->fenced >= between &&
+	       border->n_fences < GM_BORDER_FENCES;
 }
 
 /* Where memory was lent, memory may move: the program may sleep, and is woken. */
 static bool report_born(struct hand_out *h, CUdeviceptr address, uint64_t bytes, uint64_t sum)
 {
 	struct gm_border *border = h->border;
-	const bool gated = (atomic_load_explicit(&border->lends, memory_order_relaxed) || always) &&
-			   gm_shim_gate() == CUDA_SUCCESS;
+	const bool gated = border_lends(border) && gm_shim_gate() == CUDA_SUCCESS;
 	gm_lock_take(&border->lock);
 	const bool brought = tensor_born(h, address, bytes, sum);
 	gm_lock_release(&border->lock);

@@ -27,7 +27,8 @@ setup() {
 		    return SimpleNamespace(used=used)
 	END
 	# A worker: "ordered" takes 5 ms a step, others 10. Each allocates 1 GiB and keeps it, "expandable" 2
-	# GiB. A step of 10,000 exceeds the limit. With FAKE_SPREAD ordered takes 6 ms in every second of 15 turns.
+	# GiB. A step of 10,000 exceeds the limit; the file `limits` gets each limit. With FAKE_SPREAD ordered
+	# takes 6 ms in every second of 15 turns.
 	cat >bundle/framework_worker.py <<-'END'
 		import os, sys
 		def env(name): return os.environ.get(name, "")
@@ -46,7 +47,11 @@ setup() {
 		        ours = env("GPUMEM_FREE") == "ordered"
 		        odd = env("FAKE_SPREAD") and int(words[1]) < 76 and int(words[1]) // 4 % 2
 		        print("ok", 6 if ours and odd else 5 if ours else 10, int(words[1]) if not ours or int(words[1]) < 30 else 7, flush=True)
+		    elif words[0] == "limit":
+		        print("told", words[1], file=open("limits", "a"))
+		        print("ok", flush=True)
 		    elif words[0] == "try":
+		        print(env("GPUMEM_LIMIT") or "native", file=open("limits", "a"))
 		        print("ok", int(int(words[1]) < 10000 or env("GPUMEM_LIMIT") == str(16 << 30)), flush=True)
 		    else:
 		        print("ok", flush=True)
@@ -94,6 +99,14 @@ suite() {
 	BENCH_PARTS='limit' suite
 	grep -qx 'frameworks,train/default/tokens,,1,tokens,32256,cache,9728,3.31579,,' out.csv
 	grep -qx 'frameworks,train/ordered/tokens,,1,tokens,32256,expandable,9728,3.31579,,' out.csv
+}
+
+@test "the largest set under a limit of its own, without a limit of the cache where gpumem has one" {
+	BENCH_PARTS='limit-set' suite
+	grep -qx 'frameworks,set/lend/MiB,,1,MiB,4080,cache,4080,1,,' out.csv
+	sort -u work/limits >limits
+	[ "$(cat limits)" = $'4294967296\nnative\ntold 4294967296' ]
+	[ "$(grep -c told work/limits)" -eq 2 ] # cache, expandable
 }
 
 @test "parts that are skipped for lack of time are reported, and each part is in the table" {
