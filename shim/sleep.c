@@ -13,15 +13,12 @@
 #include "base/sys.h"
 #include "base/thread.h"
 #include "base/worker.h"
-#include "copy/share.h"
 #include "knob/knob.h"
 #include "log/count.h"
 #include "log/log.h"
 #include "node/node.h"
-#include "pool/knobs.h"
 #include "residency/control.h"
 #include "residency/move.h"
-#include "residency/window.h"
 #include "shim/call.h"
 #include "shim/context/capture.h"
 #include "shim/copy/stage.h"
@@ -30,6 +27,7 @@
 #include "shim/others.h"
 #include "shim/refusal.h"
 #include "shim/sleep_bounds.h"
+#include "shim/sleep_store.h"
 
 #define BOUND 2000000000u     /* ns that a move waits for the GPU and submissions; each refusal */
 #define DOUBLINGS 4	      /* doubles it, so many times at most */
@@ -39,7 +37,7 @@
 #define ASK_EVERY 100000000u  /* ns between two requests to other processes */
 #define CHECK_EVERY 100000000u
 
-enum { ASK_SLEEP = 1, ASK_WAKE = 2 };
+enum { ASK_SLEEP = 1, ASK_WAKE = 2, ASK_SHRINK = 4 };
 
 static struct gm_worker worker;
 static struct gm_gate gate;
@@ -224,6 +222,12 @@ static enum gm_refusal pools_send(char *name)
 	return refusal;
 }
 
+/* The store keeps more than it may after a wake or a failed sleep. The caller uses `mover`. */
+static bool store_is_large(void)
+{
+	return mover.store.kept && mover.store.banks > mover.store.warm;
+}
+
 static enum gm_refusal process_sleep(void)
 {
 	char name[GM_CONTROL_NAME] = "";
@@ -244,6 +248,8 @@ static enum gm_refusal process_sleep(void)
 	else if (refusal != GM_REFUSAL_AWAY && atomic_load(&refusals) < DOUBLINGS)
 		atomic_fetch_add(&refusals, 1);
 	record_put(GM_RECORD_SLEEP, refusal, name, begin);
+	if (store_is_large())
+		atomic_fetch_or(&request, ASK_SHRINK); /* of this thread */
 	mover_leave();
 	return refusal;
 }
@@ -289,6 +295,15 @@ static CUresult pools_wake(uint64_t begin)
 						     : CUDA_ERROR_UNKNOWN;
 }
 
+static int sleeper_start(void);
+
+/* By the thread: a registration takes its time to end. */
+static void store_shrink_later(void)
+{
+	atomic_fetch_or(&request, ASK_SHRINK);
+	sleeper_start();
+}
+
 /* Runs on the threads of submissions, or on ours. A failed wake is the answer for all submissions
  * that were there before its end: else each would wait for memory in turn. */
 static CUresult process_wake(uint64_t since)
@@ -299,6 +314,7 @@ static CUresult process_wake(uint64_t since)
 	} failed; /* for who uses `mover` */
 	unsigned inside = gm_shim_inside;
 	CUresult result = CUDA_SUCCESS;
+	bool large = false;
 	gm_shim_inside = 1;
 	gm_thread_hold_cancel();
 	if (mover_take_asleep()) {
@@ -309,8 +325,11 @@ static CUresult process_wake(uint64_t since)
 			failed.end = gm_clock_ns();
 			failed.result = result;
 		}
+		large = store_is_large();
 		mover_leave();
 	}
+	if (large)
+		store_shrink_later();
 	gm_thread_let_cancel();
 	gm_shim_inside = inside;
 	return result;
@@ -333,6 +352,25 @@ static uint64_t sleep_after(void)
 	return gm_knob_get()->sleep.sleep.after;
 }
 
+/* Bank by bank, so that a move need not wait for all. A requested move comes first, and uses what
+ * is left. */
+static void store_shrink(void)
+{
+	bool more = true;
+	while (more && !atomic_load(&request)) {
+		mover_take();
+		more = gm_gate_enter(&gate);
+		if (more) {
+			more = gm_store_shrink(&mover.store);
+			gm_gate_leave(&gate);
+		}
+		mover_leave();
+		gm_sys_nap(NAP);
+	}
+	if (more)
+		atomic_fetch_or(&request, ASK_SHRINK);
+}
+
 static void request_serve(void)
 {
 	unsigned asks = atomic_exchange(&request, 0);
@@ -343,7 +381,10 @@ static void request_serve(void)
 		process_sleep();
 	if (asks & ASK_WAKE && request_wake() == CUDA_SUCCESS)
 		refusal_set(GM_REFUSAL_NONE, "");
-	atomic_store(&done, number);
+	if (asks & (ASK_SLEEP | ASK_WAKE))
+		atomic_store(&done, number);
+	if (asks & ASK_SHRINK)
+		store_shrink();
 }
 
 static bool contexts_are_idle(void)
@@ -508,38 +549,15 @@ static bool move_is_over(void)
 	return gm_gate_is_closed(&gate);
 }
 
-/* Report a bad folder at the start: a process that sleeps by itself has no caller to report a
- * refusal to. The folder may still be made before the first sleep. */
-static void folder_check(const char *path)
-{
-	if (access(path, W_OK | X_OK) != 0)
-		gm_msg(GM_MSG_WARN,
-		       "GPUMEM_SLEEP_STORE=" GM_MSG_TEXT
-		       ": %s; the process cannot sleep before it can be written",
-		       GM_MSG_CUT(path), strerror(errno));
-}
-
 void gm_sleep_start(void)
 {
 	const struct gm_knobs *knobs = gm_knob_get();
-	uint64_t devices = 0; /* bytes */
 	if (!knobs->sleep.sleep.on || knobs->mode.choice != GM_MODE_POOL)
 		return;
 	mover.driver = &gm_shim_driver;
 	mover.ring = gm_stage_ring;
 	mover.is_over = move_is_over;
-	for (unsigned i = 0; i < gm_shim_n_devices; i++)
-		devices += gm_shim_devices[i].total;
-	mover.store.driver = &gm_shim_driver;
-	mover.store.pinnable =
-		gm_sleep_pinned(gm_share_find("").memory, (uint64_t)sysconf(_SC_PAGESIZE));
-	mover.store.warm = gm_pool_knob_bytes(knobs->sleep_store.share, devices);
-	mover.folder.path = knobs->sleep_store.share.folder;
-	mover.folder.calls = &gm_folder_system;
-	if (mover.folder.path) { /* only the window is kept */
-		mover.store.warm = GM_WINDOW;
-		folder_check(mover.folder.path);
-	}
+	gm_sleep_store_begin(&mover);
 	gm_door_begin(process_wake);
 	gm_node_serve(GM_NODE_SLEEP, sleep_answer);
 	gm_node_serve(GM_NODE_WAKE, wake_answer);
@@ -569,8 +587,7 @@ void gm_sleep_forget(void)
 	gm_futex_lock_init(&name_lock, GM_LOCK_RANK_TABLE);
 	gm_worker_forget(&worker);
 	gm_gate_forget(&gate);
-	gm_store_forget(&mover.store);
-	gm_folder_forget(&mover.folder);
+	gm_sleep_store_forget(&mover);
 	gm_door_forget();
 	atomic_store(&moving, false);
 	atomic_store(&request, 0);

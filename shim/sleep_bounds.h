@@ -5,20 +5,23 @@
 
 #include <stdint.h>
 
-#define GM_SLEEP_SHARE 2 /* at most 1/2 of the process's share of host memory */
-#define GM_SLEEP_TABLES \
-	UINT64_C(62914560) /* bytes of the device, for page tables of pinned memory */
-#define GM_SLEEP_ENTRY 8   /* bytes, for each page */
+#define GM_SLEEP_SHARE 2   /* at most 1/2 of the process's share of host memory */
+#define GM_SLEEP_THREADS 8 /* make pages, at most: more wait for the kernel's locks */
 #define GM_SLEEP_CHECKS 8  /* checks for an idle process, in the time of GPUMEM_SLEEP */
 #define GM_SLEEP_LEAST UINT64_C(1000000) /* ns between two checks, at least */
 
-/* Most bytes to register, of the process's share `memory` of host memory in pages of `page` bytes.
- * A sleeping process has nothing on devices but the page tables of registered memory. */
-static inline uint64_t gm_sleep_pinned(uint64_t memory, uint64_t page)
+/* Most bytes to register, of the process's share `memory` of host memory. The page tables of
+ * registered memory take 1/512 of it on the device, with pages of 4 KiB. */
+static inline uint64_t gm_sleep_pinned(uint64_t memory)
 {
-	uint64_t share = memory / GM_SLEEP_SHARE;
-	uint64_t mapped = GM_SLEEP_TABLES / GM_SLEEP_ENTRY * page;
-	return share < mapped ? share : mapped;
+	return memory / GM_SLEEP_SHARE;
+}
+
+/* Threads that make pages for the store, of the process's cores: half of them, for the driver works
+ * at the same time. 0: none. */
+static inline unsigned gm_sleep_threads(unsigned cores)
+{
+	return cores / 2 < GM_SLEEP_THREADS ? cores / 2 : GM_SLEEP_THREADS;
 }
 
 /* Nanoseconds between two checks for a process that was idle for `after`. The process falls asleep

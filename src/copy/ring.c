@@ -67,7 +67,7 @@ static void ring_give_up(struct gm_ring *ring, const char *why)
 
 /* --- slots --- */
 
-/* Pages to populate; each thread takes a part. */
+/* Slots to populate; each thread takes a part. */
 struct filling {
 	char *at;
 	size_t size;
@@ -87,18 +87,13 @@ static void filling_run(void *arg)
 	}
 }
 
-int gm_ring_populate(struct gm_ring *ring, void *at, size_t size)
+static bool slots_populate(struct gm_ring *ring)
 {
-	struct filling f = {.at = at, .size = size};
+	struct filling f = {.at = ring->slots, .size = gm_ring_room(ring)};
 	gm_crew_begin(&ring->crew, ring->threads, filling_run, &f);
 	filling_run(&f);
 	gm_crew_finish(&ring->crew);
-	return atomic_load(&f.failed);
-}
-
-static bool slots_populate(struct gm_ring *ring)
-{
-	int error = gm_ring_populate(ring, ring->slots, gm_ring_room(ring));
+	int error = atomic_load(&f.failed);
 	if (error == EINVAL)
 		ring_give_up(ring, "this kernel cannot populate pages");
 	return !error;
@@ -209,7 +204,6 @@ struct run {
 	struct gm_ring_site *site;
 	struct gm_job job;
 	uint32_t submitted;
-	size_t direct; /* registered bytes that were submitted */
 };
 
 static CUstream run_stream(const struct run *r)
@@ -223,18 +217,6 @@ static CUresult line_submit(const struct run *r, char *host, size_t at, size_t s
 	CUdeviceptr device = r->copy->device + at;
 	return r->copy->to_device ? driver->cuMemcpyHtoDAsync_v2(device, host, size, run_stream(r))
 				  : driver->cuMemcpyDtoHAsync_v2(host, device, size, run_stream(r));
-}
-
-/* Submit the share of the registered bytes that precedes piece `i`, so that the event behind the
- * last piece is behind all of them. */
-static CUresult direct_submit(struct run *r, uint32_t i)
-{
-	const struct gm_ring_copy *copy = r->copy;
-	uint32_t pieces = r->job.pieces;
-	size_t begin = r->direct,
-	       end = i + 1 == pieces ? copy->direct : copy->direct / pieces * (i + 1);
-	r->direct = end;
-	return begin == end ? CUDA_SUCCESS : line_submit(r, copy->host + begin, begin, end - begin);
 }
 
 static CUresult rows_submit(const struct run *r, char *slot, size_t row, size_t rows)
@@ -266,10 +248,8 @@ static CUresult piece_submit(struct run *r)
 	uint32_t i = r->submitted;
 	char *slot = gm_job_slot(&r->job, i);
 	gm_job_piece(&r->job, i, &at, &size);
-	CUresult result = direct_submit(r, i);
-	if (result == CUDA_SUCCESS)
-		result = r->copy->rows == 1 ? line_submit(r, slot, r->copy->direct + at, size)
-					    : rows_submit(r, slot, at, size);
+	CUresult result = r->copy->rows == 1 ? line_submit(r, slot, at, size)
+					     : rows_submit(r, slot, at, size);
 	if (result != CUDA_SUCCESS)
 		return result;
 	r->submitted++;
@@ -408,14 +388,13 @@ static struct gm_ring_copy copy_simplified(const struct gm_ring_copy *copy)
 bool gm_ring_copy(struct gm_ring *ring, struct gm_context *context, const struct gm_ring_copy *copy)
 {
 	struct gm_ring_copy c = copy_simplified(copy);
-	struct run r = {
-		.ring = ring,
-		.copy = &c,
-		.job = {.host = {c.host + c.direct, c.width - c.direct, c.rows, c.host_pitch},
-			.to_device = c.to_device,
-			.own = c.own,
-			.slot = ring->slot,
-			.n_slots = ring->n_slots}};
+	struct run r = {.ring = ring,
+			.copy = &c,
+			.job = {.host = {c.host, c.width, c.rows, c.host_pitch},
+				.to_device = c.to_device,
+				.own = c.own,
+				.slot = ring->slot,
+				.n_slots = ring->n_slots}};
 	if (!gm_job_begin(&r.job, ring->threads) || !ring_is_ready(ring, context, &r.site))
 		return false;
 	struct gm_context *registrar = ring->registrar;

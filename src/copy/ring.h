@@ -7,9 +7,6 @@
  *     to the device     pages --threads--> slots --DMA of one stream--> device
  *     from the device   pages <--threads-- slots <--DMA of another one-- device
  *
- * If the front of a line is registered, DMA moves a part of that front with each slot, so that the
- * link is busy while threads copy.
- *
  * Users. A ring has one user at a time, from gm_ring_take to gm_ring_leave. It is no lock: a thread
  * that finds it taken makes the driver's own call. So no thread waits for another thread's copy,
  * and no lock is held across the user's calls of the driver. The user makes all calls of the
@@ -62,7 +59,6 @@ struct gm_ring_copy {
 	CUdeviceptr device;
 	bool own; /* the host memory is ours */
 	size_t width, rows, host_pitch, device_pitch;
-	size_t direct;	 /* of a line: registered bytes at its start, fewer than all */
 	CUstream behind; /* of the current context: the copy follows all its earlier work; NULL: it
 			  * follows no work */
 };
@@ -89,16 +85,11 @@ void gm_ring_leave(struct gm_ring *ring);
  *
  * pre: the user; `context` is the thread's current one and entered; no lock is held; the thread's
  * capture mode is RELAXED and no capture is open; all device memory of the copy is valid for the
- * current context; rows are not 0; a pitch is at least the width; the context that registered the
- * `direct` bytes is entered. Other host memory may be of any kind: if its pages cannot be
- * populated, or rows do not fit, the result is false.
+ * current context; rows are not 0; a pitch is at least the width. Host memory may be of any kind:
+ * if its pages cannot be populated, or rows do not fit, the result is false.
  */
 bool gm_ring_copy(struct gm_ring *ring, struct gm_context *context,
 		  const struct gm_ring_copy *copy);
-
-/* Populate [at, at + size), memory of ours, with all threads of the ring. 0, or an errno: EINVAL
- * also on kernels before Linux 5.14. pre: the user. No call of the driver. */
-int gm_ring_populate(struct gm_ring *ring, void *at, size_t size);
 
 /* Release the slots, streams and events. pre: the user; capture mode RELAXED; calls the driver in
  * other contexts than the current one. Returns the slots' bytes. */

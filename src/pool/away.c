@@ -8,6 +8,12 @@
  *     on the device --copied to a store--unmapped--released--> away
  *     away --created, mapped--copied back--store dropped--> on the device
  *
+ * The copy of a chunk begins before the end of the one before, so the link works while the driver
+ * maps and unmaps:
+ *
+ *     copies     | chunk 1 | chunk 2 | chunk 3 |                  | chunk 1 | chunk 2 | chunk 3 |
+ *     driver               | unmap 1 | unmap 2 | unmap 3  | map 1 | map 2   | map 3   |
+ *
  * A failure before the release, or before the end of the copy back, leaves the chunk as it was. If
  * the driver then keeps the mapping of a chunk that is away, the chunk has a handle, and the next
  * fetch only copies.
@@ -42,22 +48,36 @@ static void chunk_end(struct gm_pool *pool, struct gm_chunk *chunk)
 
 /* --- no lock is held, and the chunk is busy --- */
 
-static CUresult chunk_send(struct gm_pool *pool, struct gm_chunk *chunk,
-			   const struct gm_mover *mover)
+/* Begin the copy of a chunk. */
+static CUresult chunk_send(struct gm_chunk *chunk, const struct gm_mover *mover)
 {
-	void *store = mover->out(mover->arg, chunk->base, chunk->size);
-	if (!store)
-		return CUDA_ERROR_UNKNOWN;
-	CUresult result = gm_chunk_unmap(pool, chunk);
-	if (result != CUDA_SUCCESS) {
-		mover->drop(mover->arg, store, chunk->size);
-		return result;
-	}
-	chunk->store = store;
-	gm_chunk_release(pool, chunk);
-	return CUDA_SUCCESS;
+	chunk->store = mover->out(mover->arg, chunk->base, chunk->size);
+	return chunk->store ? CUDA_SUCCESS : CUDA_ERROR_UNKNOWN;
 }
 
+/* Its contents are in the store, or the copy failed. */
+static CUresult chunk_sent(struct gm_pool *pool, struct gm_chunk *chunk,
+			   const struct gm_mover *mover)
+{
+	CUresult result = CUDA_ERROR_UNKNOWN;
+	if (mover->finish(mover->arg, chunk->store))
+		result = gm_chunk_unmap(pool, chunk);
+	if (result == CUDA_SUCCESS) {
+		gm_chunk_release(pool, chunk);
+		return CUDA_SUCCESS;
+	}
+	mover->drop(mover->arg, chunk->store, chunk->size);
+	chunk->store = NULL;
+	return result;
+}
+
+static void chunk_unmap(struct gm_pool *pool, struct gm_chunk *chunk)
+{
+	if (gm_chunk_unmap(pool, chunk) == CUDA_SUCCESS)
+		gm_chunk_release(pool, chunk);
+}
+
+/* Map memory, and begin the copy back if the contents are wanted. */
 static CUresult chunk_fetch(struct gm_pool *pool, struct gm_chunk *chunk, bool wanted,
 			    const struct gm_access *access, const struct gm_mover *mover)
 {
@@ -68,50 +88,96 @@ static CUresult chunk_fetch(struct gm_pool *pool, struct gm_chunk *chunk, bool w
 			return result;
 		}
 	}
-	if (!wanted || mover->in(mover->arg, chunk->base, chunk->size, chunk->store)) {
-		mover->drop(mover->arg, chunk->store, chunk->size);
-		chunk->store = NULL;
+	if (!wanted || mover->in(mover->arg, chunk->base, chunk->size, chunk->store))
 		return CUDA_SUCCESS;
-	}
-	if (gm_chunk_unmap(pool, chunk) == CUDA_SUCCESS)
-		gm_chunk_release(pool, chunk);
+	chunk_unmap(pool, chunk);
 	return CUDA_ERROR_UNKNOWN;
 }
 
+static CUresult chunk_fetched(struct gm_pool *pool, struct gm_chunk *chunk, bool wanted,
+			      const struct gm_mover *mover)
+{
+	if (wanted && !mover->finish(mover->arg, chunk->store)) {
+		chunk_unmap(pool, chunk);
+		return CUDA_ERROR_UNKNOWN;
+	}
+	mover->drop(mover->arg, chunk->store, chunk->size);
+	chunk->store = NULL;
+	return CUDA_SUCCESS;
+}
+
 /* --- the pool's lock is held, and released around the functions above --- */
+
+/* A chunk whose copy has begun. */
+struct pending {
+	struct gm_chunk *chunk; /* NULL: none */
+	bool wanted;		/* it has contents */
+	uint64_t begin;		/* ns */
+};
 
 /* Direction of a move: `away` means off the device. */
 struct move {
 	struct gm_pool *pool;
 	bool away;
 	const struct gm_mover *mover;
+	struct pending pending;
 	struct gm_moved moved;
 };
+
+static void result_set(struct move *m, CUresult result)
+{
+	if (m->moved.result == CUDA_SUCCESS)
+		m->moved.result = result;
+}
+
+/* End the work on a chunk. `result`: of the whole move of the chunk. */
+static void chunk_moved(struct move *m, const struct pending *p, CUresult result)
+{
+	struct gm_chunk *chunk = p->chunk;
+	result_set(m, result);
+	if (result == CUDA_SUCCESS) {
+		uint64_t copied = p->wanted ? chunk->size : 0;
+		chunk->away = m->away;
+		m->moved.bytes += chunk->size;
+		m->moved.copied += copied;
+		m->moved.chunks++;
+		gm_chunk_record(m->pool, chunk, m->away ? GM_RECORD_DEMOTE : GM_RECORD_PROMOTE,
+				gm_clock_ns() - p->begin, m->away ? 0 : copied);
+	}
+	chunk_end(m->pool, chunk);
+}
+
+/* Wait for the pending chunk, if there is one. */
+static void pending_finish(struct move *m)
+{
+	const struct pending p = m->pending;
+	m->pending.chunk = NULL;
+	if (!p.chunk)
+		return;
+	gm_pool_unlock(m->pool);
+	CUresult result = m->away ? chunk_sent(m->pool, p.chunk, m->mover)
+				  : chunk_fetched(m->pool, p.chunk, p.wanted, m->mover);
+	gm_pool_lock(m->pool);
+	chunk_moved(m, &p, result);
+}
 
 /* The used bytes of a loan are unknown, so its chunks are always copied back. */
 static void chunk_move(struct move *m, struct gm_chunk *chunk, bool lent)
 {
 	struct gm_pool *pool = m->pool;
-	struct gm_moved *moved = &m->moved;
 	struct gm_access access;
-	bool wanted = lent || chunk->used, away = m->away;
-	uint64_t begin = gm_clock_ns();
+	const struct pending p = {chunk, m->away || lent || chunk->used, gm_clock_ns()};
 	chunk_begin(pool, chunk);
 	gm_access_now(pool, !lent, &access);
 	gm_pool_unlock(pool);
-	moved->result = away ? chunk_send(pool, chunk, m->mover)
-			     : chunk_fetch(pool, chunk, wanted, &access, m->mover);
+	CUresult result = m->away ? chunk_send(chunk, m->mover)
+				  : chunk_fetch(pool, chunk, p.wanted, &access, m->mover);
 	gm_pool_lock(pool);
-	if (moved->result == CUDA_SUCCESS) {
-		uint64_t copied = away || wanted ? chunk->size : 0;
-		chunk->away = away;
-		moved->bytes += chunk->size;
-		moved->copied += copied;
-		moved->chunks++;
-		gm_chunk_record(pool, chunk, away ? GM_RECORD_DEMOTE : GM_RECORD_PROMOTE,
-				gm_clock_ns() - begin, away ? 0 : copied);
-	}
-	chunk_end(pool, chunk);
+	pending_finish(m);
+	if (result == CUDA_SUCCESS)
+		m->pending = p;
+	else
+		chunk_moved(m, &p, result);
 }
 
 /* A chunk being moved stays in the list, so the walk continues from it; new chunks are put before
@@ -120,8 +186,10 @@ static void chunks_move(struct move *m)
 {
 	for (struct gm_chunk *chunk = m->pool->chunks; chunk && m->moved.result == CUDA_SUCCESS;
 	     chunk = chunk->after)
-		if (chunk->away != m->away && (!m->away || (!chunk->pins && !chunk->busy)))
+		if (chunk->away != m->away && !chunk->moving &&
+		    (!m->away || (!chunk->pins && !chunk->busy)))
 			chunk_move(m, chunk, false);
+	pending_finish(m);
 }
 
 static bool loan_moves(const struct gm_loan *loan, bool away)
@@ -163,13 +231,14 @@ static void loans_move(struct move *m)
 		     chunk && m->moved.result == CUDA_SUCCESS; chunk = chunk->after)
 			if (chunk->away != m->away)
 				chunk_move(m, chunk, true);
+		pending_finish(m);
 		loan_end(m, loan);
 	}
 }
 
 static struct gm_moved pool_move(struct gm_pool *pool, bool away, const struct gm_mover *mover)
 {
-	struct move m = {pool, away, mover, {.result = CUDA_SUCCESS}};
+	struct move m = {pool, away, mover, {0}, {.result = CUDA_SUCCESS}};
 	gm_pool_lock(pool);
 	gm_pool_debug_check(pool);
 	chunks_move(&m);

@@ -253,10 +253,13 @@ CUresult gm_pool_prewarm(struct gm_pool *pool, uint64_t bytes);
 /* The mover's calls, which move the contents of a chunk, with no lock held. The mover owns a store;
  * the pool keeps only the pointer. */
 struct gm_mover {
-	/* Copy the contents of [at, +size) into a store; NULL: failure. */
+	/* Begin to copy the contents of [at, +size) into a store; NULL: failure. */
 	void *(*out)(void *arg, CUdeviceptr at, uint64_t size);
-	/* Copy a store back; false: failure, and the store is whole as before. */
+	/* Begin to copy a store back; false: failure, and the store is whole as before. */
 	bool (*in)(void *arg, CUdeviceptr at, uint64_t size, void *store);
+	/* Wait for the end of that copy, once for each, in the order of their beginnings; at most
+	 * two are in progress. False: failure; a store that was copied back is whole as before. */
+	bool (*finish)(void *arg, void *store);
 	/* End a store: its contents are on the device, or are no longer needed. */
 	void (*drop)(void *arg, void *store, uint64_t size);
 	void *arg;
@@ -270,10 +273,10 @@ struct gm_moved {
 
 /*
  * gm_pool_send returns idle memory to the driver, and moves the contents of each chunk to the
- * mover's stores, chunk by chunk: copied, unmapped, released. Pinned chunks, spare loans and chunks
- * in use by another thread stay. gm_pool_fetch restores the contents at their old addresses. Both
- * stop at the first error; each chunk is then whole in one place, and either call can go on from
- * there.
+ * mover's stores, chunk by chunk: copied, unmapped, released; the next copy begins before the wait
+ * for the one before. Pinned chunks, spare loans and chunks in use by another thread stay.
+ * gm_pool_fetch restores the contents at their old addresses. Both stop at the first error; each
+ * chunk is then whole in one place, and either call can go on from there.
  *
  * pre: no work of the GPU uses the pool's memory and none begins; no other thread is in one of the
  * two calls, in gm_pool_alloc, or copies. Until gm_pool_fetch has succeeded, blocks may be freed,

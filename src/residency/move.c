@@ -83,22 +83,6 @@ bool gm_move_copy(const struct gm_move *move, bool to_device, char *host, CUdevi
 	return result == CUDA_SUCCESS && driver->cuStreamSynchronize(stream) == CUDA_SUCCESS;
 }
 
-/* Copy a part by the driver. */
-static bool part_copy(const struct gm_move *move, const struct gm_ring_copy *copy, size_t begin,
-		      size_t end)
-{
-	return gm_move_copy(move, copy->to_device, copy->host + begin, copy->device + begin,
-			    end - begin);
-}
-
-/* The driver refuses a copy of partly registered memory, so front and rest are copied apart. */
-static bool copy_natively(const struct gm_move *move, const struct gm_parcel *parcel,
-			  const struct gm_ring_copy *copy)
-{
-	return part_copy(move, copy, 0, parcel->front) &&
-	       part_copy(move, copy, parcel->front, copy->width);
-}
-
 /* Take the ring for the caller; NULL: there is none, or another thread uses it. */
 static struct gm_ring *ring_take(const struct gm_move *move)
 {
@@ -115,39 +99,74 @@ static bool copy_staged(const struct gm_move *move, const struct gm_ring_copy *c
 	return done;
 }
 
-/* Copy the registered front by DMA, the rest through the ring. */
-static bool contents_copy(const struct gm_move *move, bool to_device,
-			  const struct gm_parcel *parcel, CUdeviceptr at)
+/* Submit DMA of a registered part. False: the driver refuses, or the part is not registered. */
+static bool part_submit(const struct gm_move *move, bool to_device, const struct gm_stored *part,
+			CUdeviceptr device, CUstream stream)
 {
-	struct gm_ring_copy copy = {.to_device = to_device,
-				    .host = parcel->at,
-				    .own = true,
-				    .device = at,
-				    .width = parcel->size,
-				    .rows = 1,
-				    .behind = CU_STREAM_LEGACY};
-	if (!move->context)
+	const struct gm_driver *driver = move->driver;
+	struct gm_bank *bank = part->bank;
+	if (!bank->registrar || context_is_gone(bank->registrar) ||
+	    !gm_context_enter(bank->registrar))
 		return false;
-	bool entered = parcel->registrar && gm_context_enter(parcel->registrar);
-	copy.direct = entered ? parcel->front : 0;
-	bool done = (copy.direct < copy.width && copy_staged(move, &copy)) ||
-		    copy_natively(move, parcel, &copy);
-	if (entered)
-		gm_context_leave(parcel->registrar);
-	return done;
+	CUresult result =
+		to_device ? driver->cuMemcpyHtoDAsync_v2(device, part->host, part->size, stream)
+			  : driver->cuMemcpyDtoHAsync_v2(part->host, device, part->size, stream);
+	bank->flights += result == CUDA_SUCCESS;
+	if (result != CUDA_SUCCESS)
+		gm_context_leave(bank->registrar);
+	return result == CUDA_SUCCESS;
 }
 
-/* The ring's threads make the pages, if they can; the driver pins them. */
-static void parcel_pin(struct gm_move *move, struct gm_parcel *parcel)
+/* Copy a part, and wait. */
+static bool part_copy(const struct gm_move *move, bool to_device, const struct gm_stored *part,
+		      CUdeviceptr device)
 {
-	if (!move->context || !gm_store_wants_pin(&move->store, parcel))
-		return;
-	struct gm_ring *ring = ring_take(move);
-	int error = ring ? gm_ring_populate(ring, parcel->at, parcel->size) : EINVAL;
-	if (ring)
-		gm_ring_leave(ring);
-	if (!error || error == EINVAL)
-		gm_store_pin(&move->store, parcel, move->context);
+	const struct gm_ring_copy copy = {.to_device = to_device,
+					  .host = part->host,
+					  .own = true,
+					  .device = device,
+					  .width = part->size,
+					  .rows = 1,
+					  .behind = CU_STREAM_LEGACY};
+	return copy_staged(move, &copy) ||
+	       gm_move_copy(move, to_device, part->host, device, part->size);
+}
+
+/* Wait for the DMA of the parcel. False: it failed. */
+static bool parcel_finish(const struct gm_move *move, struct gm_parcel *parcel)
+{
+	struct gm_stored part = {0};
+	CUresult result = CUDA_SUCCESS;
+	if (!parcel->stream)
+		return true;
+	result = move->driver->cuStreamSynchronize(parcel->stream);
+	parcel->stream = NULL;
+	while (gm_store_part(parcel, &part)) {
+		if (!part.bank->flights)
+			continue;
+		part.bank->flights--;
+		gm_context_leave(part.bank->registrar);
+	}
+	return result == CUDA_SUCCESS;
+}
+
+/* Begin to copy. False: failure, and nothing is in flight. */
+static bool parcel_copy(struct gm_move *move, bool to_device, struct gm_parcel *parcel,
+			CUdeviceptr at)
+{
+	struct gm_stored part = {0};
+	CUstream stream = move->streams[move->turn++ % 2];
+	while (move->context && gm_store_part(parcel, &part)) {
+		if (!to_device)
+			gm_store_ready(&move->store, part.bank, move->context);
+		if (part_submit(move, to_device, &part, at + part.begin, stream)) {
+			parcel->stream = stream;
+		} else if (!part_copy(move, to_device, &part, at + part.begin)) {
+			parcel_finish(move, parcel);
+			return false;
+		}
+	}
+	return move->context;
 }
 
 static void refuse(struct gm_move *move, enum gm_refusal refusal, const char *name)
@@ -170,8 +189,7 @@ static struct gm_parcel *parcel_out(struct gm_move *move, CUdeviceptr at, uint64
 		refuse(move, GM_REFUSAL_HOST_MEMORY, "");
 		return NULL;
 	}
-	parcel_pin(move, parcel);
-	if (contents_copy(move, false, parcel, at))
+	if (parcel_copy(move, false, parcel, at))
 		return parcel;
 	gm_store_give(&move->store, parcel);
 	return NULL;
@@ -195,7 +213,13 @@ static bool contents_in(void *arg, CUdeviceptr at, uint64_t size, void *store)
 	struct gm_move *move = arg;
 	(void)size;
 	return move->folder.path ? gm_window_in(move, at, store)
-				 : contents_copy(move, true, store, at);
+				 : parcel_copy(move, true, store, at);
+}
+
+static bool contents_finish(void *arg, void *store)
+{
+	struct gm_move *move = arg;
+	return move->folder.path || parcel_finish(move, store);
 }
 
 static void contents_drop(void *arg, void *store, uint64_t size)
@@ -255,7 +279,7 @@ static bool window_take(struct gm_move *move)
 		refuse(move, GM_REFUSAL_HOST_MEMORY, "");
 		return false;
 	}
-	parcel_pin(move, move->window);
+	gm_store_ready(&move->store, move->window->bank, move->context);
 	return true;
 }
 
@@ -266,10 +290,44 @@ static void window_give(struct gm_move *move)
 	move->window = NULL;
 }
 
-static struct gm_moved pool_move(struct gm_move *move, struct gm_pool *pool, unsigned device,
-				 struct gm_moved (*call)(struct gm_pool *, const struct gm_mover *))
+/* Without streams of its own DMA goes to the legacy stream. */
+static void streams_make(struct gm_move *move)
 {
-	const struct gm_mover mover = {contents_out, contents_in, contents_drop, move};
+	for (unsigned i = 0; i < 2; i++)
+		if (!move->context ||
+		    move->driver->cuStreamCreate(&move->streams[i], CU_STREAM_NON_BLOCKING) !=
+			    CUDA_SUCCESS)
+			move->streams[i] = CU_STREAM_LEGACY;
+}
+
+static void streams_end(struct gm_move *move)
+{
+	for (unsigned i = 0; i < 2; i++)
+		if (move->streams[i] != CU_STREAM_LEGACY)
+			move->driver->cuStreamDestroy_v2(move->streams[i]);
+}
+
+/* pre: the context is current, if there is one. */
+static struct gm_moved chunks_move(struct gm_move *move, struct gm_pool *pool, bool out)
+{
+	const struct gm_mover mover = {contents_out, contents_in, contents_finish, contents_drop,
+				       move};
+	struct gm_moved moved = {.result = CUDA_ERROR_UNKNOWN};
+	if (!window_take(move))
+		return moved;
+	streams_make(move);
+	if (out && !move->folder.path)
+		gm_store_begin(&move->store);
+	moved = out ? gm_pool_send(pool, &mover) : gm_pool_fetch(pool, &mover);
+	gm_store_stop(&move->store);
+	streams_end(move);
+	window_give(move);
+	return moved;
+}
+
+static struct gm_moved pool_move(struct gm_move *move, struct gm_pool *pool, unsigned device,
+				 bool out)
+{
 	struct gm_moved moved = {.result = CUDA_SUCCESS};
 	CUcontext popped;
 	CUstreamCaptureMode mode = gm_driver_quiet_begin(move->driver);
@@ -278,10 +336,7 @@ static struct gm_moved pool_move(struct gm_move *move, struct gm_pool *pool, uns
 	if (move->context)
 		moved.result = move->driver->cuCtxPushCurrent_v2(move->context->handle);
 	if (moved.result == CUDA_SUCCESS) {
-		moved.result = CUDA_ERROR_UNKNOWN;
-		if (window_take(move))
-			moved = call(pool, &mover);
-		window_give(move);
+		moved = chunks_move(move, pool, out);
 		if (move->context)
 			move->driver->cuCtxPopCurrent_v2(&popped);
 	}
@@ -293,10 +348,10 @@ static struct gm_moved pool_move(struct gm_move *move, struct gm_pool *pool, uns
 
 struct gm_moved gm_move_out(struct gm_move *move, struct gm_pool *pool, unsigned device)
 {
-	return pool_move(move, pool, device, gm_pool_send);
+	return pool_move(move, pool, device, true);
 }
 
 struct gm_moved gm_move_in(struct gm_move *move, struct gm_pool *pool, unsigned device)
 {
-	return pool_move(move, pool, device, gm_pool_fetch);
+	return pool_move(move, pool, device, false);
 }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * All pools of a process leave their devices, and return. Each chunk is copied to a store: by DMA
- * for the registered part of the store, at the same time through the ring of copies for the rest,
- * or else by the driver's own copy of pageable memory. Or it goes into a folder (window.h).
+ * where the store is registered, else through the ring of copies, or else by the driver's own copy
+ * of pageable memory. Or it goes into a folder (window.h). The DMA of a chunk runs while the driver
+ * unmaps the one before, or maps the one behind (pool/away.c), by two streams in turn.
  *
  * One thread at a time, with no lock held. The caller keeps submissions out (door.h) from before
  * gm_move_drain until all contents are on the device again.
@@ -34,6 +35,8 @@ struct gm_move {
 	struct gm_store store;
 	struct gm_folder folder;    /* with a path: in place of the store, which has the window */
 	struct gm_context *context; /* while chunks of its device move; NULL: none */
+	CUstream streams[2];	    /* likewise, for DMA */
+	unsigned turn;		    /* of the streams */
 	struct gm_parcel *window;   /* likewise; from the store */
 	enum gm_refusal refusal;    /* of the last move with the result UNKNOWN; NONE: a call of the
 				     * driver failed */

@@ -2,7 +2,6 @@
 #include "residency/store.h"
 
 #include <fcntl.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -10,17 +9,15 @@
 #include "base/msg.h"
 #include "base/size.h"
 #include "base/sys.h"
+#include "copy/job.h"
 #include "copy/share.h"
 
 #define MOST_REFUSALS 3
-#define FRONT_UNIT (UINT64_C(64) << 10)
-#define STEP (64 * GM_MIB)    /* bytes of new parcels between two looks at the room */
+#define STEP (256 * GM_MIB)   /* bytes of new banks between two looks at the room */
 #define RESERVE (64 * GM_MIB) /* bytes of the room that stay free */
-
-static size_t parcel_room(uint64_t size)
-{
-	return gm_round_up(size, sizeof(max_align_t)) + sizeof(struct gm_parcel);
-}
+#define AHEAD (1024 * GM_MIB) /* bytes of banks that are made before they are needed */
+#define PAGE 4096	      /* bytes, at least */
+#define NAP 20000u	      /* ns between two looks at others' work */
 
 /* --- registration --- */
 
@@ -30,66 +27,46 @@ static bool context_is_gone(const struct gm_context *context)
 }
 
 /* The driver may have kept the registration of a registrar that is gone or about to go. */
-static void parcel_unpin(struct gm_store *store, struct gm_parcel *parcel)
+static void bank_unpin(struct gm_store *store, struct gm_bank *bank)
 {
 	CUcontext popped;
-	struct gm_context *registrar = parcel->registrar;
+	struct gm_context *registrar = bank->registrar;
 	if (!registrar)
 		return;
-	parcel->registrar = NULL;
-	store->pinned -= parcel->size;
-	store->fronts -= parcel->front;
-	parcel->front = 0;
+	bank->registrar = NULL;
+	store->pinned -= bank->size;
 	bool entered = gm_context_enter(registrar);
 	bool pushed =
 		entered && store->driver->cuCtxPushCurrent_v2(registrar->handle) == CUDA_SUCCESS;
-	store->driver->cuMemHostUnregister(parcel->at);
+	store->driver->cuMemHostUnregister(bank->at);
 	if (pushed)
 		store->driver->cuCtxPopCurrent_v2(&popped);
 	if (entered)
 		gm_context_leave(registrar);
 }
 
-static bool parcel_is_pinned(const struct gm_parcel *parcel)
+static bool bank_may_pin(const struct gm_store *store, const struct gm_bank *bank)
 {
-	return parcel->registrar && !context_is_gone(parcel->registrar);
-}
-
-/* Bytes of a parcel to be registered: its share of `pinnable`. */
-static uint64_t parcel_front(const struct gm_store *store, uint64_t size)
-{
-	if (store->expected <= store->pinnable)
-		return size;
-	double share = (double)store->pinnable / (double)store->expected;
-	return (uint64_t)((double)size * share) / FRONT_UNIT * FRONT_UNIT;
-}
-
-bool gm_store_wants_pin(const struct gm_store *store, const struct gm_parcel *parcel)
-{
-	uint64_t others = store->pinned - (parcel->registrar ? parcel->size : 0) + store->plain;
-	uint64_t front = parcel_front(store, parcel->size);
 	return store->driver && store->driver->cuMemHostRegister_v2 &&
 	       store->driver->cuMemHostUnregister && store->refusals < MOST_REFUSALS &&
-	       !parcel_is_pinned(parcel) && front && others <= store->warm &&
-	       parcel->size <= store->warm - others &&
-	       store->fronts - parcel->front + front <= store->pinnable;
+	       store->pinned <= store->pinnable && bank->size <= store->pinnable - store->pinned;
 }
 
-void gm_store_pin(struct gm_store *store, struct gm_parcel *parcel, struct gm_context *context)
+static void bank_pin(struct gm_store *store, struct gm_bank *bank, struct gm_context *context)
 {
-	parcel_unpin(store, parcel);
-	uint64_t front = parcel_front(store, parcel->size);
-	if (store->driver->cuMemHostRegister_v2(parcel->at, front, CU_MEMHOSTREGISTER_PORTABLE) !=
-	    CUDA_SUCCESS) {
+	if (bank->registrar && !context_is_gone(bank->registrar))
+		return;
+	bank_unpin(store, bank);
+	if (!bank_may_pin(store, bank))
+		return;
+	if (store->driver->cuMemHostRegister_v2(bank->at, bank->size,
+						CU_MEMHOSTREGISTER_PORTABLE) != CUDA_SUCCESS) {
 		if (++store->refusals == MOST_REFUSALS)
-			gm_msg(GM_MSG_INFO,
-			       "the driver does not register what GPUMEM_SLEEP_STORE keeps");
+			gm_msg(GM_MSG_INFO, "the driver does not register the memory of a sleep");
 		return;
 	}
-	parcel->registrar = context;
-	parcel->front = front;
-	store->pinned += parcel->size;
-	store->fronts += front;
+	bank->registrar = context;
+	store->pinned += bank->size;
 }
 
 /* --- host memory --- */
@@ -109,6 +86,7 @@ static uint64_t memory_available(void)
 	return end == line + strlen(key) ? UINT64_MAX : kib * 1024;
 }
 
+/* Pages that banks will have, and do not have yet, are still available. */
 static uint64_t room_now(void)
 {
 	uint64_t machine = memory_available(), groups = gm_share_unused("");
@@ -116,90 +94,302 @@ static uint64_t room_now(void)
 	return room > RESERVE ? room - RESERVE : 0;
 }
 
-/* --- parcels --- */
-
-static struct gm_parcel *parcel_make(uint64_t size)
-{
-	size_t room = parcel_room(size);
-	char *at = mmap(NULL, room, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	if (at == MAP_FAILED)
-		return NULL;
-	madvise(at, room, MADV_DONTFORK);
-	madvise(at, room, MADV_DONTDUMP);
-	madvise(at, room, MADV_HUGEPAGE);
-	struct gm_parcel *parcel = (struct gm_parcel *)(at + room - sizeof *parcel);
-	*parcel = (struct gm_parcel){.at = at, .size = size};
-	return parcel;
-}
-
-static void parcel_end(struct gm_store *store, struct gm_parcel *parcel)
-{
-	parcel_unpin(store, parcel);
-	munmap(parcel->at, parcel_room(parcel->size));
-}
-
-/* Take the kept parcel at *link off the list. */
-static struct gm_parcel *parcel_unlist(struct gm_store *store, struct gm_parcel **link)
-{
-	struct gm_parcel *parcel = *link;
-	*link = parcel->older;
-	store->kept -= parcel->size;
-	store->plain -= parcel->registrar ? 0 : parcel->size;
-	return parcel;
-}
-
-static void oldest_end(struct gm_store *store)
-{
-	struct gm_parcel **link = &store->newest;
-	while ((*link)->older)
-		link = &(*link)->older;
-	parcel_end(store, parcel_unlist(store, link));
-}
-
 /* Kernels end processes that use more than their group may. */
 static bool room_is_there(struct gm_store *store, uint64_t size)
 {
-	uint64_t step = size > STEP ? size : STEP, room;
 	if (store->promised < size) {
-		room = room_now();
+		uint64_t room = room_now(), ahead = store->ahead_bytes;
+		room = room > ahead ? room - ahead : 0;
 		if (room < size)
 			return false;
-		store->promised = room < step ? room : step;
+		store->promised = room < STEP ? room : STEP;
 	}
 	store->promised -= size;
 	return true;
 }
 
-struct gm_parcel *gm_store_take(struct gm_store *store, uint64_t size)
+/* --- pages --- */
+
+/* A kernel without the call makes pages at the first write. */
+static void pages_populate(char *at, uint64_t size)
 {
-	struct gm_parcel **link = &store->newest, *parcel;
-	while (*link && (*link)->size != size)
-		link = &(*link)->older;
-	if (*link) {
-		parcel = parcel_unlist(store, link);
-	} else {
-		while (store->newest && store->kept + store->taken + size > store->warm)
-			oldest_end(store);
-		parcel = room_is_there(store, size) ? parcel_make(size) : NULL;
-	}
-	store->taken += parcel ? size : 0;
-	return parcel;
+	if (gm_job_populate(at, size, true) == 0)
+		return;
+	for (uint64_t i = 0; i < size; i += PAGE)
+		((volatile char *)at)[i] = 0;
 }
 
-/* A registered parcel is always kept: its registration counted it. */
+/* Populate the next pages of the bank. False: all are begun. */
+static bool bank_populate(struct gm_bank *bank)
+{
+	if (atomic_load_explicit(&bank->next_page, memory_order_relaxed) >= bank->size)
+		return false;
+	uint64_t at = atomic_fetch_add(&bank->next_page, GM_BANK_UNIT);
+	if (at >= bank->size)
+		return false;
+	pages_populate(bank->at + at, GM_BANK_UNIT);
+	atomic_fetch_add_explicit(&bank->populated, GM_BANK_UNIT, memory_order_release);
+	return true;
+}
+
+/* A thread of the crew: bank after bank. No bank ends meanwhile. */
+static void banks_populate(void *arg)
+{
+	struct gm_store *store = arg;
+	struct gm_bank *bank = NULL, *next;
+	while (!atomic_load(&store->populate_end)) {
+		if (bank && bank_populate(bank))
+			continue;
+		next = atomic_load(bank ? &bank->next : &store->populate_from);
+		if (next)
+			bank = next;
+		else
+			gm_sys_nap(NAP);
+	}
+}
+
+void gm_store_ready(struct gm_store *store, struct gm_bank *bank, struct gm_context *context)
+{
+	if (bank->decided)
+		return;
+	while (bank_populate(bank))
+		continue;
+	while (atomic_load_explicit(&bank->populated, memory_order_acquire) < bank->size)
+		gm_sys_nap(NAP);
+	if (context)
+		bank_pin(store, bank, context);
+	bank->decided = true;
+}
+
+/* --- banks --- */
+
+/* Map addresses for banks. All at once: a change of the map waits for the crew, which populates,
+ * and the crew for it. */
+static bool spare_map(struct gm_store *store, uint64_t size)
+{
+	size_t all = size + GM_BANK_UNIT;
+	char *map = mmap(NULL, all, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (map == MAP_FAILED)
+		return false;
+	char *at = (char *)gm_round_up((uintptr_t)map, GM_BANK_UNIT), *end = map + all;
+	if (at > map)
+		munmap(map, (size_t)(at - map));
+	if (end > at + size)
+		munmap(at + size, (size_t)(end - at) - size);
+	madvise(at, size, MADV_DONTFORK);
+	madvise(at, size, MADV_DONTDUMP);
+	madvise(at, size, MADV_HUGEPAGE);
+	store->spare = at;
+	store->spare_size = size;
+	return true;
+}
+
+static void spare_unmap(struct gm_store *store)
+{
+	if (store->spare_size)
+		munmap(store->spare, store->spare_size);
+	store->spare_size = 0;
+}
+
+static struct gm_bank *bank_make(struct gm_store *store, uint64_t size)
+{
+	if (store->spare_size < size) {
+		spare_unmap(store);
+		if (!spare_map(store, size))
+			return NULL;
+	}
+	struct gm_bank *bank = calloc(1, sizeof *bank);
+	if (!bank)
+		return NULL;
+	bank->at = store->spare;
+	bank->size = size;
+	store->spare += size;
+	store->spare_size -= size;
+	store->banks += size;
+	return bank;
+}
+
+static void bank_end(struct gm_store *store, struct gm_bank *bank)
+{
+	bank_unpin(store, bank);
+	store->banks -= bank->size;
+	munmap(bank->at, bank->size);
+	free(bank);
+}
+
+static void bank_keep(struct gm_store *store, struct gm_bank *bank)
+{
+	bank->used = 0;
+	bank->decided = false;
+	bank->kept = store->kept_first;
+	store->kept_first = bank;
+	store->kept += bank->size;
+}
+
+static struct gm_bank *kept_take(struct gm_store *store)
+{
+	struct gm_bank *bank = store->kept_first;
+	if (bank) {
+		store->kept_first = bank->kept;
+		store->kept -= bank->size;
+	}
+	return bank;
+}
+
+/* Put a kept or a new bank behind the last one. False: no memory, or no room. */
+static bool bank_add(struct gm_store *store, uint64_t wanted)
+{
+	uint64_t size = gm_round_up(wanted, GM_BANK_UNIT);
+	struct gm_bank *bank = kept_take(store);
+	size = size < GM_BANK ? size : GM_BANK;
+	if (!bank && room_is_there(store, size))
+		bank = bank_make(store, size);
+	if (!bank)
+		return false;
+	atomic_store(&bank->next, NULL);
+	if (store->last)
+		atomic_store(&store->last->next, bank);
+	else
+		atomic_store(&store->populate_from, bank);
+	store->last = bank;
+	store->ahead = store->ahead ? store->ahead : bank;
+	store->ahead_bytes += bank->size;
+	store->expected -= bank->size < store->expected ? bank->size : store->expected;
+	return true;
+}
+
+/* Cut the next parcels from the first bank that was made ahead. */
+static void bank_begin(struct gm_store *store)
+{
+	struct gm_bank *bank = store->ahead;
+	store->newest = bank;
+	store->ahead = atomic_load(&bank->next);
+	store->ahead_bytes -= bank->size;
+}
+
+/* --- the crew --- */
+
+static void ahead_fill(struct gm_store *store)
+{
+	while (store->populating && store->expected && store->ahead_bytes < AHEAD)
+		if (!bank_add(store, store->expected))
+			store->expected = 0;
+}
+
+void gm_store_begin(struct gm_store *store)
+{
+	if (!store->crew || !store->threads || store->expected <= GM_BANK_UNIT)
+		return;
+	if (store->expected > store->kept)
+		spare_map(store, gm_round_up(store->expected - store->kept, GM_BANK_UNIT));
+	store->populating = true;
+	atomic_store(&store->populate_end, false);
+	ahead_fill(store);
+	gm_crew_begin(store->crew, store->threads, banks_populate, store);
+}
+
+void gm_store_stop(struct gm_store *store)
+{
+	if (store->populating) {
+		atomic_store(&store->populate_end, true);
+		gm_crew_finish(store->crew);
+	}
+	spare_unmap(store);
+	store->populating = false;
+	store->expected += store->ahead_bytes;
+	while (store->ahead) {
+		struct gm_bank *bank = store->ahead;
+		store->ahead = atomic_load(&bank->next);
+		bank_keep(store, bank);
+	}
+	store->ahead_bytes = 0;
+	store->last = store->newest;
+	if (store->newest)
+		atomic_store(&store->newest->next, NULL);
+	atomic_store(&store->populate_from, NULL);
+}
+
+/* --- parcels --- */
+
+static uint64_t bank_rest(const struct gm_bank *bank)
+{
+	return bank ? bank->size - bank->used : 0;
+}
+
+/* Is there a byte left to cut off? `wanted`: bytes of the parcel that have no place yet. */
+static bool bank_find(struct gm_store *store, uint64_t wanted)
+{
+	if (bank_rest(store->newest))
+		return true;
+	uint64_t ahead = store->expected > wanted ? store->expected : wanted;
+	if (!store->ahead && !bank_add(store, ahead))
+		return false;
+	bank_begin(store);
+	return true;
+}
+
+struct gm_parcel *gm_store_take(struct gm_store *store, uint64_t size)
+{
+	struct gm_parcel *parcel = NULL;
+	uint64_t rest = gm_round_up(size, GM_BANK_UNIT);
+	while (rest && bank_find(store, rest)) {
+		struct gm_bank *bank = store->newest;
+		uint64_t n = rest < bank_rest(bank) ? rest : bank_rest(bank);
+		if (!parcel) {
+			parcel = &bank->parcel[bank->used / GM_BANK_UNIT];
+			*parcel = (struct gm_parcel){.bank = bank, .begin = bank->used};
+		}
+		parcel->size += n;
+		store->taken += n;
+		bank->used += n;
+		bank->parcels++;
+		rest -= n;
+	}
+	ahead_fill(store);
+	if (!rest)
+		return parcel;
+	if (parcel)
+		gm_store_give(store, parcel);
+	return NULL;
+}
+
+bool gm_store_part(const struct gm_parcel *parcel, struct gm_stored *part)
+{
+	struct gm_bank *bank = part->bank ? atomic_load(&part->bank->next) : parcel->bank;
+	uint64_t at = part->bank ? 0 : parcel->begin, begin = part->begin + part->size;
+	uint64_t rest = parcel->size - begin;
+	if (!rest)
+		return false;
+	uint64_t size = bank->size - at < rest ? bank->size - at : rest;
+	*part = (struct gm_stored){bank, bank->at + at, begin, size};
+	return true;
+}
+
+static void bank_leave(struct gm_store *store, struct gm_bank *bank)
+{
+	if (--bank->parcels)
+		return;
+	if (bank == store->newest)
+		store->newest = NULL;
+	if (bank == store->last)
+		store->last = NULL;
+	bank_keep(store, bank);
+}
+
 void gm_store_give(struct gm_store *store, struct gm_parcel *parcel)
 {
-	uint64_t held = store->plain + store->pinned;
-	store->taken -= parcel->size;
-	if (!parcel->registrar && (held > store->warm || parcel->size > store->warm - held)) {
-		parcel_end(store, parcel);
-		return;
+	struct gm_bank *bank = parcel->bank, *next;
+	uint64_t rest = parcel->size, at = parcel->begin;
+	store->taken -= rest;
+	for (; rest; bank = next, at = 0) { /* the parcel may end with its first bank */
+		uint64_t n = bank->size - at < rest ? bank->size - at : rest;
+		rest -= n;
+		next = atomic_load(&bank->next);
+		bank_leave(store, bank);
 	}
-	store->kept += parcel->size;
-	store->plain += parcel->registrar ? 0 : parcel->size;
-	parcel->older = store->newest;
-	store->newest = parcel;
 }
+
+/* --- what is kept --- */
 
 uint64_t gm_store_room(const struct gm_store *store)
 {
@@ -207,16 +397,27 @@ uint64_t gm_store_room(const struct gm_store *store)
 	return room < UINT64_MAX - store->kept ? room + store->kept : UINT64_MAX;
 }
 
+bool gm_store_shrink(struct gm_store *store)
+{
+	struct gm_bank *bank = store->banks > store->warm ? kept_take(store) : NULL;
+	if (bank)
+		bank_end(store, bank);
+	return bank;
+}
+
 void gm_store_trim(struct gm_store *store)
 {
-	while (store->newest)
-		parcel_end(store, parcel_unlist(store, &store->newest));
+	struct gm_bank *bank;
+	while ((bank = kept_take(store)))
+		bank_end(store, bank);
 }
 
 void gm_store_forget(struct gm_store *store)
 {
-	store->newest = NULL;
-	store->kept = store->taken = store->pinned = store->fronts = store->plain = 0;
-	store->promised = 0;
+	store->newest = store->ahead = store->last = store->kept_first = NULL;
+	store->kept = store->taken = store->banks = store->pinned = store->promised = 0;
+	store->ahead_bytes = store->expected = store->spare_size = 0;
 	store->refusals = 0;
+	store->populating = false;
+	atomic_store(&store->populate_from, NULL);
 }

@@ -12,7 +12,8 @@ struct piece {
 static struct piece piece_of(const struct gm_move *move, uint64_t size, uint64_t i)
 {
 	uint64_t begin = i * HALF, rest = size - begin;
-	return (struct piece){begin, rest < HALF ? rest : HALF, move->window->at + i % 2 * HALF};
+	return (struct piece){begin, rest < HALF ? rest : HALF,
+			      move->window->bank->at + move->window->begin + i % 2 * HALF};
 }
 
 static uint64_t pieces_of(uint64_t size)

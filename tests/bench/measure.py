@@ -8,7 +8,7 @@ import subprocess
 
 PAIRS = 9  # minimum for a valid ratio
 COLUMNS = "suite,case,size,count,unit,ours,peer,theirs,ratio,low,high"
-HIGHER_IS_BETTER = {"pairs/s", "share", "tokens"}
+HIGHER_IS_BETTER = {"pairs/s", "share", "tokens", "GB/s"}
 
 
 def environment(preloaded, work):

@@ -10,7 +10,7 @@
 
 #include "client.h"
 
-#define BLOCK ((size_t)512 << 20)
+#define BLOCK ((size_t)136 << 20)
 #define PIECE ((size_t)2 << 20) /* each piece has a byte value of its own */
 #define MOST 512		/* blocks */
 

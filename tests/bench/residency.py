@@ -4,11 +4,12 @@ the same program without the preload. Run by run.sh.
 
     residency.py RESULT.csv WORK_FOLDER COMMENT...
 
-Each round starts the programs afresh: one with a store that is kept (GPUMEM_SLEEP_STORE=100%), which sleeps
-twice, so that the second sleep finds the pages; one with new pages for each sleep; one with a file in a
-folder; and a native one. A time is that of the whole command `gpumemstat sleep` or `wake`. Environment:
-BENCH_SECONDS (200), as for pool.py; BENCH_GIB (48), the memory of a program, less if the device, the host or
-the folder has less; BENCH_FOLDER, the folder, and BENCH_FOLDER_GIB, the maximum for its program;
+Each round starts the programs afresh: one with a store that is kept (GPUMEM_SLEEP_STORE=100%), and one with new
+pages for each sleep. Each sleeps twice, wakes by the command, sleeps again, and wakes by a kernel of its own. The
+first three rounds also have one with a file in a folder, and the driver's checkpoint of a native one. A time is
+that of the whole command `gpumemstat sleep` or `wake`; peer "link" is a copy of 1 GiB of pinned memory in the same
+round. Environment: BENCH_SECONDS (200), as for pool.py; BENCH_GIB (40), the memory of a program, less if the device,
+the host or the folder has less; BENCH_FOLDER, the folder, and BENCH_FOLDER_GIB, the maximum for its program;
 BENCH_CHECKPOINT_GIB, the memory of the native program, whose times are then scaled to the size of the others.
 """
 import os
@@ -23,6 +24,9 @@ from pool import GIB, MIB, NATIVE, SECONDS, Suite
 SHARE_OF_DEVICE, SHARE_OF_HOST, SHARE_OF_FOLDER = 0.65, 0.4, 0.8  # share that a program holds at most
 LAUNCH_TIME = 300000  # microseconds
 LAUNCH_PAIRS = 15
+SLOW_ROUNDS = 3  # of the folder and of the checkpoint
+LINK_TIME = 200000  # microseconds
+REST = 1.5  # seconds between a wake and a sleep that finds no kept pages
 
 
 class Residency(Suite):
@@ -40,7 +44,7 @@ class Residency(Suite):
         client.end_input()
         client.process.wait()
         host = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-        wanted = float(os.environ.get("BENCH_GIB", "48")) * GIB
+        wanted = float(os.environ.get("BENCH_GIB", "40")) * GIB
         room = os.statvfs(self.folder)
         self.size = self.whole(min(wanted, total * SHARE_OF_DEVICE, host * SHARE_OF_HOST))
         most = float(os.environ.get("BENCH_FOLDER_GIB", "inf")) * GIB
@@ -64,22 +68,34 @@ class Residency(Suite):
             raise Gone(done.stderr.strip())
         return time.monotonic() - began
 
-    def rate(self, case, size, seconds):
-        self.table.add(case, size, "GB/s", size / seconds / 1e9)
+    def rate(self, case, size, seconds, link=None):
+        self.table.add(case, size, "GB/s", size / seconds / 1e9, "link" if link else "", link)
 
     def held(self, client):
         if client.answer_of("held") != 0:
             raise Gone("%s: contents differ" % client.name)
 
-    def cycle(self, name, client, size, checkpoint):
-        """One sleep and one wake, with rows beside the driver's checkpoint, if given."""
+    def link(self, observer):
+        """Rates of pinned memory, out and in, in GB/s."""
+        size = min(self.size, GIB)
+        return [size / observer.ask("copy", way, "pinned", size, self.time(LINK_TIME))[0] / 1e3 for way in ("d2h", "h2d")]
+
+    def cycle(self, name, client, size, link, checkpoint):
+        """Three sleeps and wakes, with rows beside the link, and beside the driver's checkpoint, if given."""
+        first = self.tool("sleep", client)
+        self.tool("wake", client)
+        if name == "fresh":
+            time.sleep(REST * self.scale)  # what was kept for a moment is gone
         out = self.tool("sleep", client)
         into = self.tool("wake", client)
         kernel = client.answer_of("touch")
         self.held(client)
-        self.rate("out/" + name, size, out)
-        self.rate("in/" + name, size, into)
+        self.rate("out/" + name, size, out, link[0])
+        self.rate("in/" + name, size, into, link[1])
+        self.table.add("first/" + name, size, "s", first, "later", out)
         self.table.add("first-kernel/" + name, size, "us", kernel)
+        self.tool("sleep", client)
+        self.table.add("by-kernel/" + name, size, "s", client.answer_of("touch") / 1e6, "command", into)
         if checkpoint and name != "folder":
             for case, seconds, theirs in (("sleep", out, checkpoint[0]), ("wake", into, checkpoint[1])):
                 self.table.add("%s/%s" % (case, name), self.size, "s", seconds, "checkpoint", theirs / 1e6)
@@ -120,17 +136,16 @@ class Residency(Suite):
 
     def moves(self):
         observer = self.start_ready("observer")
-        checkpoint = self.checkpoint(observer)
+        slow = self.round < SLOW_ROUNDS
+        checkpoint = self.checkpoint(observer) if slow else None
+        link = self.link(observer)
         empty = self.start_ready(NATIVE)
         native = self.left(observer, lambda: self.end(empty))
-        for name in self.turn(("warm", "fresh", "folder")):
+        for name in self.turn(("warm", "fresh", "folder") if slow else ("warm", "fresh")):
             size = self.filed if name == "folder" else self.size
             client = self.start_ready(name)
             client.ask("hold", size)
-            if name == "warm":
-                self.tool("sleep", client)  # maps the store's pages
-                self.tool("wake", client)
-            self.cycle(name, client, size, checkpoint)
+            self.cycle(name, client, size, link, checkpoint)
             self.tool("sleep", client)
             asleep = self.left(observer, lambda: self.end(client))
             self.table.add("left/" + name, size, "MiB", (asleep - native) / MIB)

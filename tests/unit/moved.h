@@ -22,6 +22,7 @@ static const char *const ways[] = {"by the driver", "by the ring", "by DMA to re
 
 static struct gm_move move;
 static struct gm_ring ring;
+static struct gm_crew crew;
 static struct gm_context *context;
 static struct gm_pool *pool;
 static struct gm_block blocks[BLOCKS];
@@ -54,6 +55,8 @@ static inline void set_up(enum way way, uint64_t warm)
 	move.folder.calls = &gm_folder_system;
 	move.folder.path = way == BY_FOLDER ? folder_path() : NULL;
 	move.store.pinnable = UINT64_MAX;
+	move.store.crew = &crew;
+	move.store.threads = way == BY_DMA ? 2 : 0;
 	move.store.driver = way == BY_DMA || way == BY_FOLDER ? &sim : NULL;
 	struct gm_pool_config config = {.driver = &sim,
 					.limit = UINT64_MAX,

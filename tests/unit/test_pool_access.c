@@ -124,12 +124,19 @@ static bool contents_in(void *arg, CUdeviceptr at, uint64_t size, void *from)
 	return true;
 }
 
+static bool contents_finish(void *arg, void *from)
+{
+	(void)arg, (void)from;
+	return true;
+}
+
 static void contents_drop(void *arg, void *from, uint64_t size)
 {
 	(void)arg, (void)from, (void)size;
 }
 
-static const struct gm_mover mover = {contents_out, contents_in, contents_drop, NULL};
+static const struct gm_mover mover = {contents_out, contents_in, contents_finish, contents_drop,
+				      NULL};
 
 static CUresult release(CUmemGenericAllocationHandle handle)
 {

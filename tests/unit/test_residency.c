@@ -301,20 +301,24 @@ static void kept_mapping(void)
 	tear_down("kept mapping");
 }
 
-/* Other processes use host memory meanwhile, so it is looked up again after each 64 MiB. */
+/* Other processes use host memory meanwhile, so it is looked up again after each 256 MiB. */
 static void room_is_looked_up(void)
 {
 	struct gm_store store = {.warm = 0};
 	struct gm_parcel *parcels[5];
 	TAP_OK(!gm_store_take(&store, UINT64_C(1) << 50) && !store.taken,
 	       "no parcel is made beyond the room");
+	gm_store_trim(&store);
+	store.promised = 0;
 	for (unsigned i = 0; i < 5; i++)
-		parcels[i] = gm_store_take(&store, 16 * MIB);
-	TAP_OK(parcels[4] && store.promised == 48 * MIB,
-	       "the fifth parcel of 16 MiB looks the room up again");
+		parcels[i] = gm_store_take(&store, 64 * MIB);
+	TAP_OK(parcels[4] && store.promised == 192 * MIB,
+	       "the fifth bank of 64 MiB looks the room up again");
 	for (unsigned i = 0; i < 5; i++)
 		gm_store_give(&store, parcels[i]);
-	TAP_OK(!store.taken && !store.kept, "all parcels end");
+	while (gm_store_shrink(&store))
+		continue;
+	TAP_OK(!store.taken && !store.kept && !store.banks, "all banks end");
 }
 
 static void nothing_run(void *unused)

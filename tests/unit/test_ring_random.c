@@ -53,7 +53,6 @@ static void round_of(struct user *u, unsigned char *from, unsigned char *to)
 	size_t host_at = next(u) % 5000, at = u->index * SHARE + next(u) % 5000;
 	bool own = next(u) % 2, flip = next(u) % 2;
 	CUstream behind = own ? CU_STREAM_PER_THREAD : CU_STREAM_LEGACY;
-	size_t direct = next(u) % 3 ? 0 : next(u) % n;
 	unsigned seed = next(u);
 	paint(from + host_at, n, seed);
 	for (int to_device = 1; to_device >= 0; to_device--) {
@@ -63,7 +62,6 @@ static void round_of(struct user *u, unsigned char *from, unsigned char *to)
 							  .device = device + at,
 							  .width = n,
 							  .rows = 1,
-							  .direct = direct,
 							  .behind = behind});
 		u->staged += done;
 		if (!done && native(to_device, host, at, n, own) != CUDA_SUCCESS)
