@@ -236,15 +236,16 @@ static struct gm_bank *kept_take(struct gm_store *store)
 	return bank;
 }
 
-/* Put a kept or a new bank behind the last one. False: no memory, or no room. */
-static bool bank_add(struct gm_store *store, uint64_t wanted)
+static uint64_t bank_size(uint64_t wanted)
 {
-	uint64_t size = gm_round_up(wanted, GM_BANK_UNIT);
+	return wanted < GM_BANK ? gm_round_up(wanted, GM_BANK_UNIT) : GM_BANK;
+}
+
+/* Put a kept bank, or a new one, behind the last one. False: no memory. */
+static bool bank_add(struct gm_store *store, uint64_t size)
+{
 	struct gm_bank *bank = kept_take(store);
-	size = size < GM_BANK ? size : GM_BANK;
-	if (!bank && room_is_there(store, size))
-		bank = bank_make(store, size);
-	if (!bank)
+	if (!bank && !(bank = bank_make(store, size)))
 		return false;
 	atomic_store(&bank->next, NULL);
 	if (store->last)
@@ -271,9 +272,12 @@ static void bank_begin(struct gm_store *store)
 
 static void ahead_fill(struct gm_store *store)
 {
-	while (store->populating && store->expected && store->ahead_bytes < AHEAD)
-		if (!bank_add(store, store->expected))
+	while (store->populating && store->expected && store->ahead_bytes < AHEAD) {
+		uint64_t size = bank_size(store->expected);
+		bool room = store->kept_first || room_is_there(store, size);
+		if (!room || !bank_add(store, size))
 			store->expected = 0;
+	}
 }
 
 void gm_store_begin(struct gm_store *store)
@@ -319,19 +323,28 @@ static uint64_t bank_rest(const struct gm_bank *bank)
 /* Is there a byte left to cut off? `wanted`: bytes of the parcel that have no place yet. */
 static bool bank_find(struct gm_store *store, uint64_t wanted)
 {
+	uint64_t expected = store->expected > wanted ? store->expected : wanted;
 	if (bank_rest(store->newest))
 		return true;
-	uint64_t ahead = store->expected > wanted ? store->expected : wanted;
-	if (!store->ahead && !bank_add(store, ahead))
+	if (!store->ahead && !bank_add(store, bank_size(expected)))
 		return false;
 	bank_begin(store);
 	return true;
+}
+
+/* Is there room for a parcel in the banks and beside them? */
+static bool parcel_has_room(struct gm_store *store, uint64_t size)
+{
+	uint64_t banks = bank_rest(store->newest) + store->ahead_bytes + store->kept;
+	return size <= banks || room_is_there(store, size - banks);
 }
 
 struct gm_parcel *gm_store_take(struct gm_store *store, uint64_t size)
 {
 	struct gm_parcel *parcel = NULL;
 	uint64_t rest = gm_round_up(size, GM_BANK_UNIT);
+	if (!parcel_has_room(store, rest))
+		return NULL;
 	while (rest && bank_find(store, rest)) {
 		struct gm_bank *bank = store->newest;
 		uint64_t n = rest < bank_rest(bank) ? rest : bank_rest(bank);
