@@ -228,6 +228,15 @@ static bool store_is_large(void)
 	return mover.store.kept && mover.store.banks > mover.store.warm;
 }
 
+static int sleeper_start(void);
+
+/* By the thread: a registration takes its time to end. */
+static void store_shrink_later(void)
+{
+	atomic_fetch_or(&request, ASK_SHRINK);
+	sleeper_start();
+}
+
 static enum gm_refusal process_sleep(void)
 {
 	char name[GM_CONTROL_NAME] = "";
@@ -248,9 +257,10 @@ static enum gm_refusal process_sleep(void)
 	else if (refusal != GM_REFUSAL_AWAY && atomic_load(&refusals) < DOUBLINGS)
 		atomic_fetch_add(&refusals, 1);
 	record_put(GM_RECORD_SLEEP, refusal, name, begin);
-	if (store_is_large())
-		atomic_fetch_or(&request, ASK_SHRINK); /* of this thread */
+	bool large = store_is_large();
 	mover_leave();
+	if (large)
+		store_shrink_later();
 	return refusal;
 }
 
@@ -293,15 +303,6 @@ static CUresult pools_wake(uint64_t begin)
 	return refusal == GM_REFUSAL_NONE	     ? CUDA_SUCCESS
 	       : refusal == GM_REFUSAL_DEVICE_MEMORY ? CUDA_ERROR_OUT_OF_MEMORY
 						     : CUDA_ERROR_UNKNOWN;
-}
-
-static int sleeper_start(void);
-
-/* By the thread: a registration takes its time to end. */
-static void store_shrink_later(void)
-{
-	atomic_fetch_or(&request, ASK_SHRINK);
-	sleeper_start();
 }
 
 /* Runs on the threads of submissions, or on ours. A failed wake is the answer for all submissions
