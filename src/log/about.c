@@ -46,12 +46,20 @@ static const char *const local_variables[] = {
 #undef GM_LOCAL
 };
 
-/* The variable's value. NULL: not set, the value for none, or the other variable is not set. */
-static const char *variable_value(const struct variable *variable)
+typedef const char *variable_find(void *arg, const char *name);
+
+static const char *own_find(void *unused, const char *name)
 {
-	const char *value = secure_getenv(variable->name);
+	(void)unused;
+	return secure_getenv(name);
+}
+
+/* The variable's value. NULL: not set, the value for none, or the other variable is not set. */
+static const char *variable_value(const struct variable *variable, variable_find *find, void *arg)
+{
+	const char *value = find(arg, variable->name);
 	if (!value || !*value || strcmp(value, variable->none) == 0 ||
-	    (*variable->also && !secure_getenv(variable->also)))
+	    (*variable->also && !find(arg, variable->also)))
 		return NULL;
 	return value;
 }
@@ -65,19 +73,24 @@ static void program_name(char *out, size_t n)
 	snprintf(out, n, "%s", slash ? slash + 1 : program_invocation_short_name);
 }
 
+const char *gm_about_job(variable_find *find, void *arg)
+{
+	const char *job = NULL;
+	for (size_t i = 0; !job && i < sizeof job_variables / sizeof *job_variables; i++)
+		job = variable_value(&job_variables[i], find, arg);
+	return job;
+}
+
 static void job_name(char *out, size_t n)
 {
-	*out = 0;
-	for (size_t i = 0; !*out && i < sizeof job_variables / sizeof *job_variables; i++) {
-		const char *value = variable_value(&job_variables[i]);
-		snprintf(out, n, "%s", value ? value : "");
-	}
+	const char *job = gm_about_job(own_find, NULL);
+	snprintf(out, n, "%s", job ? job : "");
 }
 
 static int rank_number(void)
 {
 	for (size_t i = 0; i < sizeof rank_variables / sizeof *rank_variables; i++) {
-		const char *value = variable_value(&rank_variables[i]);
+		const char *value = variable_value(&rank_variables[i], own_find, NULL);
 		char *end;
 		long rank = value ? strtol(value, &end, 10) : -1;
 		if (value && !*end && rank >= 0 && rank <= INT_MAX)

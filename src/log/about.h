@@ -21,6 +21,10 @@ struct gm_about {
 /* Read host, program, job, rank and pid. Not thread-safe. */
 void gm_about_gather(struct gm_about *about);
 
+/* The job of a process: the value of the first variable of ranks.def that names one. `find` returns
+ * the value of a variable, or NULL. NULL: no job. */
+const char *gm_about_job(const char *(*find)(void *arg, const char *name), void *arg);
+
 /* The number of processes of the program on this node, from its launcher; 1: unknown. */
 unsigned gm_about_local_ranks(void);
 

@@ -10,6 +10,7 @@
 #include "knob/conf.h"
 #include "knob/knob.h"
 #include "log/read.h"
+#include "tools/log/process.h"
 #include "tools/output/emit.h"
 
 struct setting {
@@ -104,37 +105,25 @@ static int here_show(const struct gm_options *options)
 	return settings_show(options, settings);
 }
 
-/* The value of "NAME=..." in a sequence of terminated strings; NULL: none. */
-static const char *environment_find(const char *text, size_t n, const char *name)
-{
-	size_t length = strlen(name);
-	for (const char *end = text + n; text < end; text += strlen(text) + 1)
-		if (strncmp(text, name, length) == 0 && text[length] == '=')
-			return text + length + 1;
-	return NULL;
-}
-
 static int process_show(const struct gm_options *options, const char *pid)
 {
-	enum { MOST = 4 << 20 };
 	struct setting settings[GM_KNOB_COUNT];
-	char path[64];
-	snprintf(path, sizeof path, "/proc/%.20s/environ", pid);
-	FILE *file = fopen(path, "re");
-	char *text = file ? calloc(1, MOST + 1) : NULL;
+	char *text = NULL;
+	size_t n;
+	int number;
+	if (gm_process_parse(pid, &number))
+		text = gm_process_environment(number, &n);
+	else
+		errno = ENOENT;
 	if (!text) {
 		gm_tool_error("process %s: %s", pid,
 			      errno == ENOENT ? "no such process" : strerror(errno));
-		if (file)
-			fclose(file);
 		return GM_EXIT_FAILED;
 	}
-	size_t n = fread(text, 1, MOST, file);
-	fclose(file);
 	conf_report();
 	for (unsigned i = 0; i < GM_KNOB_COUNT; i++)
 		settings[i] = setting_judge((enum gm_knob_id)i,
-					    environment_find(text, n, gm_knob_table[i].name));
+					    gm_process_variable(text, n, gm_knob_table[i].name));
 	int status = settings_show(options, settings);
 	free(text);
 	return status;

@@ -27,6 +27,7 @@ struct status {
 	bool known;
 	char state; /* 'Z': it has ended */
 	int own;    /* its number in its own namespace */
+	int parent; /* 0: unknown */
 };
 
 static struct status status_read(int pid)
@@ -39,6 +40,8 @@ static struct status status_read(int pid)
 		status.known = true;
 		if (sscanf(line, "State: %c", &status.state) == 1)
 			continue;
+		if (sscanf(line, "PPid: %d", &status.parent) == 1)
+			continue;
 		if (strncmp(line, "NSpid:", 6) != 0)
 			continue;
 		for (char *at = line + 6, *end;
@@ -49,6 +52,45 @@ static struct status status_read(int pid)
 	if (file)
 		fclose(file);
 	return status;
+}
+
+int gm_process_parent(int pid)
+{
+	return status_read(pid).parent;
+}
+
+void gm_process_program(int pid, char *out, size_t n)
+{
+	char path[64];
+	snprintf(path, sizeof path, "/proc/%d/comm", pid);
+	FILE *file = fopen(path, "re");
+	*out = '\0';
+	if (file && fgets(out, (int)n, file))
+		out[strcspn(out, "\n")] = '\0';
+	if (file)
+		fclose(file);
+}
+
+char *gm_process_environment(int pid, size_t *n)
+{
+	enum { MOST = 4 << 20 };
+	char path[64];
+	snprintf(path, sizeof path, "/proc/%d/environ", pid);
+	FILE *file = fopen(path, "re");
+	char *text = file ? calloc(1, MOST + 1) : NULL;
+	*n = text ? fread(text, 1, MOST, file) : 0;
+	if (file)
+		fclose(file);
+	return text;
+}
+
+const char *gm_process_variable(const char *environment, size_t n, const char *name)
+{
+	const size_t length = strlen(name);
+	for (const char *at = environment; at < environment + n; at += strlen(at) + 1)
+		if (strncmp(at, name, length) == 0 && at[length] == '=')
+			return at + length + 1;
+	return NULL;
 }
 
 const char *gm_process_why(int pid)

@@ -6,6 +6,7 @@
 
 #include <limits.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 struct gm_process {
@@ -19,6 +20,19 @@ struct gm_process {
 
 /* True if `text` is the number of a process. */
 bool gm_process_parse(const char *text, int *pid);
+
+/* The name of a process's program, at most 63 bytes; "": unknown. */
+void gm_process_program(int pid, char *out, size_t n);
+
+/* The parent of a process; 0: none, or unknown. */
+int gm_process_parent(int pid);
+
+/* The environment of a process at its start, `*n` bytes of "NAME=VALUE", each ended by a 0. The
+ * caller frees it. NULL: errno has the reason. */
+char *gm_process_environment(int pid, size_t *n);
+
+/* The value of a variable there; NULL: not set. */
+const char *gm_process_variable(const char *environment, size_t n, const char *name);
 
 /* Find the counters and logs of a process. An inherited file belongs to the process that writes to
  * it. False: it has no counters. */

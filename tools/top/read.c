@@ -94,18 +94,6 @@ static unsigned device_find(struct gm_top *top, const struct gm_log_about *about
 	return ordinal;
 }
 
-static void program_read(int pid, char *buf, size_t n)
-{
-	char path[64];
-	snprintf(path, sizeof path, "/proc/%d/comm", pid);
-	FILE *file = fopen(path, "re");
-	*buf = '\0';
-	if (file && fgets(buf, (int)n, file))
-		buf[strcspn(buf, "\n")] = '\0';
-	if (file)
-		fclose(file);
-}
-
 static void process_add(struct gm_top *top, const struct gm_top_process *process)
 {
 	if (!gm_array_push(&top->processes, *process))
@@ -143,7 +131,7 @@ static void process_count(struct gm_top *top, int pid, const struct gm_log_file 
 	if (*file->about.program)
 		snprintf(program, sizeof program, "%s", file->about.program);
 	else
-		program_read(pid, program, sizeof program);
+		gm_process_program(pid, program, sizeof program);
 	for (unsigned d = 0; d < GM_COUNTER_DEVICES; d++) {
 		struct gm_top_process process = device_counters(file, d);
 		if (!process.memory && !process.allocations)
@@ -209,7 +197,7 @@ static void nvml_process_add(struct gm_top *top, unsigned device,
 					 .device = device,
 					 .memory_known = measured,
 					 .memory = measured ? known->used : 0};
-	program_read(known->pid, process.program, sizeof process.program);
+	gm_process_program(known->pid, process.program, sizeof process.program);
 	process_add(top, &process);
 }
 
