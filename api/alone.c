@@ -236,6 +236,12 @@ static bool alone_mark(const char *text)
 	return false;
 }
 
+/* Sleep and wake, which need the preload: it sees the program's own use of the memory. */
+static CUresult alone_residency(void)
+{
+	return CUDA_ERROR_NOT_SUPPORTED;
+}
+
 const struct gm_core *gm_core_alone(void *(*lookup)(void *arg, const char *symbol), void *arg)
 {
 	static const struct gm_core alone = {
@@ -244,6 +250,8 @@ const struct gm_core *gm_core_alone(void *(*lookup)(void *arg, const char *symbo
 		.trim = alone_trim,
 		.stats = alone_stats,
 		.mark = alone_mark,
+		.sleep = alone_residency,
+		.wake = alone_residency,
 		.heap = {alone_heap, gm_heap_own_destroy, alone_heap_begin, alone_heap_end,
 			 gm_heap_trim, gm_heap_figures, gm_heap_device},
 		.buffer = {alone_buffer, gm_buffer_destroy, gm_buffer_reserve, gm_buffer_resize,

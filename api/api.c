@@ -72,6 +72,18 @@ int gpumem_mark(const char *text)
 	return text && core_get() && core->mark(text);
 }
 
+/* --- sleep --- */
+
+int gpumem_sleep(void)
+{
+	return core_get() ? (int)core->sleep() : CUDA_ERROR_NO_DEVICE;
+}
+
+int gpumem_wake(void)
+{
+	return core_get() ? (int)core->wake() : CUDA_ERROR_NO_DEVICE;
+}
+
 /* --- memory --- */
 
 void *gpumem_cupy_malloc(void *stream, size_t size, int device)

@@ -14,7 +14,7 @@
 #include "pool/pool.h"
 
 /* Grows with every change of the table: a preload of another version is not used. */
-#define GM_CORE_VERSION 5
+#define GM_CORE_VERSION 6
 
 struct gm_core {
 	/* `known`: the block is for `stream`, else for any stream. */
@@ -23,6 +23,8 @@ struct gm_core {
 	uint64_t (*trim)(void);
 	CUresult (*stats)(int device, struct gpumem_stats *out); /* all members; `size` is unused */
 	bool (*mark)(const char *text);
+	CUresult (*sleep)(void);
+	CUresult (*wake)(void);
 	struct {
 		CUresult (*create)(int device, size_t limit, struct gm_heap_host **out);
 		void (*destroy)(struct gm_heap_host *heap);

@@ -63,6 +63,20 @@ uint64_t gpumem_trim(void);
 int gpumem_mark(const char *text);
 
 /*
+ * Put this process to sleep (GPUMEM_SLEEP): move the contents of its pools off the devices, until
+ * the next call of any thread that needs them. Or wake it before that. Both return when the move is
+ * done. Returns 0, as for a process that is asleep, or awake, already; or a CUresult:
+ * CUDA_ERROR_OUT_OF_MEMORY (2): host memory does not suffice, or device memory for the wake;
+ * CUDA_ERROR_NOT_INITIALIZED (3): in a child of fork; CUDA_ERROR_DEINITIALIZED (4): the process
+ * ends; CUDA_ERROR_NO_DEVICE (100): no driver; CUDA_ERROR_NOT_READY (600): the GPU is at work, a
+ * stream capture is open, or another call that submits work does not return;
+ * CUDA_ERROR_NOT_SUPPORTED (801): no preload, no GPUMEM_SLEEP, or something in the process forbids
+ * it; CUDA_ERROR_UNKNOWN (999): a call of the driver failed, or the folder of GPUMEM_SLEEP_STORE.
+ */
+int gpumem_sleep(void);
+int gpumem_wake(void);
+
+/*
  * A block for use on `stream`, or ordered after it: a cudaStream_t; (void *)1: the legacy default
  * stream, 2: the thread's. 512-byte aligned. Memory freed on the same stream is reused at once.
  * With `stream` NULL the block is for any stream. Returns NULL if the size is 0, or memory is

@@ -7,7 +7,7 @@ libgpumem_core_la_SOURCES = %D%/alone.c %D%/api.c %D%/core.h src/base/glibc_dlsy
 libgpumem_core_la_CPPFLAGS = $(AM_CPPFLAGS) $(GM_GLIBC) -I$(srcdir)/%D%
 libgpumem_core_la_CFLAGS = $(AM_CFLAGS) -fPIC
 libgpumem_core_la_LIBADD = libgm.la -lpthread -ldl
-libgpumem_core_la_LDFLAGS = -version-info 3:0:3 -Wl,--version-script=$(srcdir)/%D%/libgpumem-core.map \
+libgpumem_core_la_LDFLAGS = -version-info 4:0:4 -Wl,--version-script=$(srcdir)/%D%/libgpumem-core.map \
 	-Wl,-Bsymbolic-functions -Wl,-z,defs,-z,now,-z,nodelete,-z,relro,-z,noexecstack $(GM_GLIBC_LINK)
 EXTRA_libgpumem_core_la_DEPENDENCIES = %D%/libgpumem-core.map
 EXTRA_DIST += %D%/libgpumem-core.map

@@ -20,6 +20,7 @@
 #include "shim/device.h"
 #include "shim/modules.h"
 #include "shim/others.h"
+#include "shim/sleep.h"
 
 static _Atomic(struct gm_streams *) kept[GM_COUNTER_DEVICES]; /* by device, made on first use */
 
@@ -136,6 +137,24 @@ static CUresult core_stats(int ordinal, struct gpumem_stats *out)
 	gm_pool_stats(pool, &stats);
 	gm_core_stats(&stats, streams ? gm_streams_kept(streams) : 0, out);
 	return CUDA_SUCCESS;
+}
+
+static CUresult core_sleep(void)
+{
+	if (!gm_shim_enter())
+		return CUDA_ERROR_NOT_INITIALIZED;
+	CUresult result = gm_sleep_now();
+	gm_shim_leave();
+	return result;
+}
+
+static CUresult core_wake(void)
+{
+	if (!gm_shim_enter())
+		return CUDA_ERROR_NOT_INITIALIZED;
+	CUresult result = gm_sleep_wake_now();
+	gm_shim_leave();
+	return result;
 }
 
 /* --- heaps: driver calls of their service threads, or of ours, are not the program's --- */
@@ -304,6 +323,8 @@ __attribute__((visibility("default"))) const struct gm_core *gm_preload_core(uns
 		.trim = core_trim,
 		.stats = core_stats,
 		.mark = core_mark,
+		.sleep = core_sleep,
+		.wake = core_wake,
 		.heap = {core_heap, core_heap_destroy, core_heap_begin, core_heap_end,
 			 core_heap_trim, core_heap_figures, gm_heap_device},
 		.buffer = {core_buffer, core_buffer_destroy, core_buffer_reserve,

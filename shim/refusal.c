@@ -52,3 +52,28 @@ enum gm_refusal gm_refusal_find(char *name, size_t size)
 		return GM_REFUSAL_ENTRY;
 	return gm_opened_find(name, size) ? GM_REFUSAL_DEVICE : GM_REFUSAL_NONE;
 }
+
+CUresult gm_refusal_result(enum gm_refusal refusal)
+{
+	switch (refusal) {
+	case GM_REFUSAL_NONE:
+	case GM_REFUSAL_AWAY:
+		return CUDA_SUCCESS;
+	case GM_REFUSAL_CAPTURE:
+	case GM_REFUSAL_BUSY:
+	case GM_REFUSAL_SUBMISSION:
+		return CUDA_ERROR_NOT_READY;
+	case GM_REFUSAL_HOST_MEMORY:
+	case GM_REFUSAL_DEVICE_MEMORY:
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	case GM_REFUSAL_CONTEXT:
+	case GM_REFUSAL_CALL:
+	case GM_REFUSAL_FOLDER:
+	case GM_REFUSAL_CONTENTS:
+		return CUDA_ERROR_UNKNOWN;
+	case GM_REFUSAL_EXIT:
+		return CUDA_ERROR_DEINITIALIZED;
+	default: /* what is in the process forbids it */
+		return CUDA_ERROR_NOT_SUPPORTED;
+	}
+}

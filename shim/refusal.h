@@ -18,4 +18,7 @@ void gm_refusal_kernel_asked(const char *name);
 /* NONE, or the reason; `name` gets the library, device or table, cut at `size`. */
 enum gm_refusal gm_refusal_find(char *name, size_t size);
 
+/* The result of gpumem_sleep, by any refusal; it sleeps already: CUDA_SUCCESS. */
+CUresult gm_refusal_result(enum gm_refusal refusal);
+
 #endif

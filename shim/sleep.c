@@ -346,6 +346,24 @@ static CUresult request_wake(void)
 	return result;
 }
 
+/* --- requests of the program itself --- */
+
+/* A thread within a submission would wait for itself: it is refused after BOUND. */
+CUresult gm_sleep_now(void)
+{
+	if (!atomic_load(&gm_door_used))
+		return CUDA_ERROR_NOT_SUPPORTED;
+	gm_thread_hold_cancel(); /* others wait for `mover` */
+	enum gm_refusal refusal = process_sleep();
+	gm_thread_let_cancel();
+	return gm_refusal_result(refusal);
+}
+
+CUresult gm_sleep_wake_now(void)
+{
+	return atomic_load(&gm_door_used) ? request_wake() : CUDA_ERROR_NOT_SUPPORTED;
+}
+
 /* --- the thread --- */
 
 static uint64_t sleep_after(void)

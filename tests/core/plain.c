@@ -13,5 +13,6 @@ int main(void)
 	       (unsigned long long)stats.requested);
 	gpumem_cupy_free(NULL, block, 0);
 	printf("%d\n", gpumem_mark("epoch 3"));
+	printf("%d, %d\n", gpumem_sleep(), gpumem_wake());
 	return 0;
 }
