@@ -23,7 +23,8 @@ libgmtool_a_SOURCES += %D%/output/emit.c %D%/output/emit.h %D%/output/layout.c %
 # Commands of one file, and files for a single command.
 libgmtool_a_SOURCES += %D%/command/archive.c %D%/command/archive.h %D%/command/check.c %D%/command/diff.c \
 	%D%/command/env.c %D%/command/frag.c %D%/command/hist.c %D%/command/hooks.c %D%/command/image.c \
-	%D%/command/live.c %D%/command/log.c %D%/command/map.c %D%/command/sleep.c
+	%D%/command/live.c %D%/command/log.c %D%/command/map.c \
+	%D%/command/selection.c %D%/command/selection.h %D%/command/sleep.c
 # summary; frag uses its fragmentation and foreign memory.
 libgmtool_a_SOURCES += %D%/summary/copy.c %D%/summary/foreign.c %D%/summary/frag.c %D%/summary/heap.c %D%/summary/table.c \
 	%D%/summary/log.c %D%/summary/refused.c %D%/summary/short.c %D%/summary/summary.c %D%/summary/summary.h

@@ -102,12 +102,15 @@ static const struct gm_command commands[] = {
 	 "events: events and call stacks, beside its log, in a file NAME.events.\n"
 	 "small: end that. The process obeys at its next allocation, free or copy.\n"
 	 "Exit status: 0; 1 when the process does not do so; 2 usage."},
-	{"sleep", gm_sleep_main, GM_OPTIONS_ALWAYS, "PID...",
-	 "Send what processes hold on GPUs to host memory",
+	{"sleep", gm_sleep_main, GM_OPTIONS_ALWAYS | GM_OPTIONS_CHOICE | GM_OPTION_JSON,
+	 "[OPTION]... [PID]...", "Send what processes hold on GPUs to host memory",
 	 "Of processes under GPUMEM_SLEEP=1 of this user. They wake at their next use.\n"
-	 "Exit status: 0; 1 when a process does not sleep; 2 usage."},
-	{"wake", gm_wake_main, GM_OPTIONS_ALWAYS, "PID...", "Bring it back before its next use",
-	 "Exit status: 0; 1 when a process does not wake; 2 usage."},
+	 "Without PID: one of --all, --program, --job and --tree.\n"
+	 "Exit status: 0; 1 when a process does not sleep, or none was found; 2 usage."},
+	{"wake", gm_wake_main, GM_OPTIONS_ALWAYS | GM_OPTIONS_CHOICE | GM_OPTION_JSON,
+	 "[OPTION]... [PID]...", "Bring it back before its next use",
+	 "Without PID: one of --all, --program, --job and --tree.\n"
+	 "Exit status: 0; 1 when a process does not wake, or none was found; 2 usage."},
 	{"replay", gm_replay_main,
 	 GM_OPTIONS_OUTPUT | GM_OPTION_POLICY | GM_OPTION_LAG | GM_OPTION_LIMIT | GM_OPTION_MEMORY |
 		 GM_OPTION_DEVICE | GM_OPTION_UNIT | GM_OPTION_LEAST,

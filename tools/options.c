@@ -14,6 +14,7 @@
 #include "knob/knob.h"
 #include "log/counters.h"
 #include "log/record.h"
+#include "tools/log/process.h"
 #include "tools/output/layout.h"
 #include "tools/replay/policy.h"
 
@@ -179,6 +180,32 @@ static bool json_set(struct gm_options *options, const char *text)
 	return true;
 }
 
+static bool all_set(struct gm_options *options, const char *text)
+{
+	(void)text;
+	options->all = true;
+	return true;
+}
+
+static bool program_set(struct gm_options *options, const char *text)
+{
+	options->program = text;
+	return *text;
+}
+
+static bool job_set(struct gm_options *options, const char *text)
+{
+	options->job = text;
+	return *text;
+}
+
+static bool tree_set(struct gm_options *options, const char *text)
+{
+	int pid;
+	options->tree = text;
+	return gm_process_parse(text, &pid);
+}
+
 static bool no_pager_set(struct gm_options *options, const char *text)
 {
 	(void)text;
@@ -342,6 +369,10 @@ static const struct {
 } setters[GM_OPTION_COUNT] = {
 	[GM_OPTION_INDEX_SET] = {NULL, NULL, "@knob"}, /* the command handles it itself */
 	[GM_OPTION_INDEX_OUTPUT] = {NULL, NULL, "@file"},
+	[GM_OPTION_INDEX_ALL] = {all_set, NULL, NULL},
+	[GM_OPTION_INDEX_PROGRAM] = {program_set, "a name like 'python*'", NULL},
+	[GM_OPTION_INDEX_JOB] = {job_set, "the ID of a job", NULL},
+	[GM_OPTION_INDEX_TREE] = {tree_set, "PID", NULL},
 	[GM_OPTION_INDEX_JSON] = {json_set, NULL, NULL},
 	[GM_OPTION_INDEX_VERBOSE] = {verbose_set, NULL, NULL},
 	[GM_OPTION_INDEX_UNITS] = {units_set, "auto, B, K, M or G", "auto B K M G"},

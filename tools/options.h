@@ -26,6 +26,7 @@ __extension__ enum gm_option_bit {
 #include "tools/options.def"
 #undef GM_OPTION
 	GM_OPTIONS_ALWAYS = GM_OPTION_HELP | GM_OPTION_VERSION,
+	GM_OPTIONS_CHOICE = GM_OPTION_ALL | GM_OPTION_PROGRAM | GM_OPTION_JOB | GM_OPTION_TREE,
 	GM_OPTIONS_OUTPUT = GM_OPTIONS_ALWAYS | GM_OPTION_JSON | GM_OPTION_COLOR | GM_OPTION_WIDTH |
 			    GM_OPTION_PAGER,
 	/* The options that only commands have whose first operand is COMMAND. */
@@ -46,6 +47,9 @@ struct gm_options {
 	uint64_t size;	  /* 0: none */
 	uint64_t timeout; /* ns */
 	const char *sort; /* NULL: the command's own order */
+	/* Of sleep and wake; NULL: not given. */
+	const char *program, *job, *tree;
+	bool all;
 	/* Of replay: */
 	unsigned policies;  /* bit i: gm_policies[i] */
 	const char *limit;  /* a value of GPUMEM_LIMIT; NULL: the knob's value */

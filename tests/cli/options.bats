@@ -15,7 +15,7 @@ Try 'gpumemstat ${1:+$1 }--help'" "${@:3}"
 }
 
 @test "an unknown option of every command is refused" {
-	for command in run record summary live leaks frag hist map diff check export plot top replay image env hooks doctor; do
+	for command in run record summary live leaks frag hist map diff check export plot top sleep wake replay image env hooks doctor; do
 		try $command "unrecognized option '--nonsense'" $command --nonsense
 		try $command "invalid option -- 'x'" $command -x
 		try $command "option '--help' doesn't allow an argument" $command --help=1
@@ -113,7 +113,7 @@ Try 'gpumemstat ${1:+$1 }--help'" "${@:3}"
 @test "the help of every command names each of its options, and so does the manual" {
 	manual=$BATS_TEST_DIRNAME/../../man/gpumemstat.1
 	"$TOOL" --help >help
-	for command in run record summary live leaks frag hist map diff check export plot top replay image env hooks doctor; do
+	for command in run record summary live leaks frag hist map diff check export plot top sleep wake replay image env hooks doctor; do
 		grep -qE "^  $command " help
 		grep -qE "^\.Cm $command$|^\.Op Cm $command$" "$manual"
 		"$TOOL" $command --help >of_command

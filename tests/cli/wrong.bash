@@ -21,7 +21,7 @@ operands_of() {
 	'[OPTION]... [LOG|CSV]...') echo traces ;;
 	'[OPTION]... OLD NEW') echo two ;;
 	'[OPTION]... FILE...') echo files ;;
-	'PID...' | '[OPTION]... PID...') echo pids ;;
+	'[OPTION]... [PID]...') echo pids ;;
 	'PID {events|small}') echo asked ;;
 	'[OPTION]... [--] COMMAND [ARG]...') echo launch ;;
 	'[OPTION]... [--] [COMMAND [ARG]...]') echo asks ;;

@@ -26,6 +26,7 @@ GOOD = {
     "COLOR": "never", "WIDTH": "100", "SIZE": "1M", "TIMEOUT": "10s", "POLICY": "pool,pytorch",
     "LAG": "10ms", "LIMIT": "90%", "MEMORY": "80G", "DEVICE": "1", "AT": "1.5s",
     "MAX": "mapped=1G", "DELAY": "1s", "STACKS": "all", "GROUP": "size", "BY": "pid",
+    "PROGRAM": "python*", "JOB": "4711", "TREE": "4711",
     "FORMAT": "csv", "FILE": "some.out", "PIXELS": "640", "UNIT": "64K", "LEAST": "0.5",
 }
 
@@ -51,6 +52,9 @@ WRONG = {
         ("expected at most 4095 bytes", ["x" * 4096]),
     ],
     "FILE": [("expected a name", [""])],
+    "PROGRAM": [("expected a name like 'python*'", [""])],
+    "JOB": [("expected the ID of a job", [""])],
+    "TREE": [("expected PID", NUMBERS + "0 2147483648".split())],
     "UNITS": [("expected auto, B, K, M or G", STRANGE + "T k KB KiB AUTO 1024 BK".split())],
     "SORT": [("expected rank, program, start, requested, mapped, calls or failed",
               STRANGE + "size Rank rank, ranks".split())],
@@ -382,7 +386,12 @@ MISUSED = {
              ("unexpected argument '--'", "--", "--"),
              ("unexpected argument ''", ""), ("unexpected argument '\\x1b'", "\x1b")],
     "one": [(TWO, "one", "two"), (TWO, "one", "--", "two", "three")],
-    "pids": [("expected PID",)] + [
+    "pids": [("expected PID, --all, --program, --job or --tree",),
+             ("expected PID, --all, --program, --job or --tree", "--json"),
+             ("--all and PID exclude each other", "--all", "1"),
+             ("--all and --program exclude each other", "--all", "--program=x"),
+             ("--program and --job exclude each other", "--job=1", "--program=x"),
+             ("--job and --tree exclude each other", "--tree=1", "--job=1", "1")] + [
         ("expected PID, not '%s'" % pid, "1", pid)
         for pid in BAD_PIDS],
     "asked": [("expected PID",), ("expected 'events' or 'small'", "1"),
