@@ -54,9 +54,10 @@ static GM_TLS bool taking;	/* a seat */
 static GM_TLS unsigned char in;
 enum {
 	IN = 1,
-	HALF = 2,  /* a step was interrupted */
-	QUIET = 4, /* by gm_door_try */
-	CROWD = 8  /* without a seat */
+	HALF = 2,   /* a step was interrupted */
+	QUIET = 4,  /* by gm_door_try */
+	CROWD = 8,  /* without a seat */
+	BESIDE = 16 /* by gm_door_step_in, while the door was not open */
 };
 static GM_TLS unsigned depth; /* submissions within the one that has entered */
 
@@ -251,6 +252,8 @@ CUresult gm_door_enter_used(void)
 
 bool gm_door_try_used(void)
 {
+	if (in & BESIDE)
+		return false;
 	if (in) {
 		depth++;
 		return true;
@@ -282,6 +285,26 @@ void gm_door_leave_used(void)
 	in_set(0);
 	go_out(seat);
 	step_again(seat, how);
+}
+
+bool gm_door_is_inside(void)
+{
+	return in != 0;
+}
+
+bool gm_door_step_out(void)
+{
+	if (!in || depth)
+		return false;
+	gm_door_leave_used();
+	return true;
+}
+
+void gm_door_step_in(void)
+{
+	struct seat *seat = seat_mine();
+	const unsigned char how = IN | step_back(seat);
+	in_set(how | (come_in(seat) == GM_DOOR_OPEN ? 0 : BESIDE));
 }
 
 /* --- the mover --- */

@@ -65,6 +65,17 @@ static inline void gm_door_leave(void)
 		gm_door_leave_used();
 }
 
+/* Is this thread inside? */
+bool gm_door_is_inside(void);
+
+/* A submission that waits for other processes goes outside, so that its own process can sleep
+ * meanwhile. False: it is part of another submission, and stays inside. */
+bool gm_door_step_out(void);
+
+/* It enters again, whatever the state is: unless the door is open it uses no memory of the pools
+ * until gm_door_leave, and gm_door_try is false. */
+void gm_door_step_in(void);
+
 /* --- for one mover at a time --- */
 
 /* Wait, with the door as it is, until each submission that is inside now has ended. False: the time

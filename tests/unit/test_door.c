@@ -318,6 +318,31 @@ static void tries(void)
 	gm_door_set(GM_DOOR_OPEN);
 }
 
+/* A submission that waits for other processes. */
+static void steps_out(void)
+{
+	TAP_OK(!gm_door_is_inside() && !gm_door_step_out(), "who is outside cannot step out");
+	gm_door_enter();
+	gm_door_enter();
+	TAP_OK(!gm_door_step_out(), "nor can a part of another submission");
+	gm_door_leave();
+	TAP_OK(gm_door_is_inside() && gm_door_step_out() && !gm_door_is_inside(),
+	       "a submission can");
+	TAP_OK(gm_door_shut(gm_clock_ns()), "then the door shuts");
+	gm_door_set(GM_DOOR_ASLEEP);
+	gm_door_step_in();
+	TAP_OK(gm_door_is_inside() && !gm_door_try(), "inside again it has no memory");
+	gm_door_leave();
+	gm_door_set(GM_DOOR_OPEN);
+	TAP_OK(gm_door_try() && gm_door_step_out(), "a try can step out, too");
+	gm_door_step_in();
+	TAP_OK(gm_door_try(), "while the door is open it is as before");
+	gm_door_leave();
+	gm_door_leave();
+	TAP_OK(!gm_door_is_inside() && gm_door_shut(gm_clock_ns()), "no step leaves a trace");
+	gm_door_set(GM_DOOR_OPEN);
+}
+
 /* --- signal handlers --- */
 
 static atomic_uint handled;
@@ -378,6 +403,7 @@ int main(void)
 	excludes();
 	handlers();
 	tries();
+	steps_out();
 	passages();
 	waiters_rest();
 	wakes_fail();
