@@ -33,6 +33,7 @@
 #include "shim/order/order.h"
 #include "shim/others.h"
 #include "shim/recording.h"
+#include "shim/rest.h"
 #include "shim/sleep.h"
 #include "shim/table/tables.h"
 #include "shim/torch/lend.h"

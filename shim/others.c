@@ -45,7 +45,7 @@ static struct overdue {
 	uint64_t nonce, until;
 } overdues[MOST]; /* under the lock */
 
-static bool overdue_is(uint64_t nonce, uint64_t now)
+bool gm_others_are_overdue(uint64_t nonce, uint64_t now)
 {
 	bool is = false;
 	gm_futex_lock_take(&overdue_lock);
@@ -56,7 +56,7 @@ static bool overdue_is(uint64_t nonce, uint64_t now)
 }
 
 /* Takes the place of the one that is asked again first. */
-static void overdue_add(uint64_t nonce, uint64_t now)
+void gm_others_add_overdue(uint64_t nonce, uint64_t now)
 {
 	struct overdue *overdue = &overdues[0];
 	gm_futex_lock_take(&overdue_lock);
@@ -132,7 +132,8 @@ static void other_ask(void *arg, const struct gm_node_address *address)
 {
 	struct others *others = arg;
 	uint64_t now = gm_clock_ns();
-	if (now >= others->end || overdue_is(address->nonce, now) || !others_have_place(others))
+	if (now >= others->end || gm_others_are_overdue(address->nonce, now) ||
+	    !others_have_place(others))
 		return;
 	struct other *other = &others->of[others->n];
 	if (gm_node_connect(address, 0, &other->link) != GM_NODE_OK)
@@ -154,7 +155,7 @@ static void others_leave_out(struct others *others)
 		if (others->of[0].awaited != GM_NODE_GIVE) /* it is returning its memory */
 			continue;
 		gm_counter_add(others->ordinal, GM_C_others_overdue, 1);
-		overdue_add(others->of[0].nonce, gm_clock_ns());
+		gm_others_add_overdue(others->of[0].nonce, gm_clock_ns());
 	}
 }
 

@@ -7,6 +7,7 @@
 #ifndef GM_SHIM_OTHERS_H
 #define GM_SHIM_OTHERS_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 /* Returns the bytes that others returned. Waits GM_OTHERS_PATIENCE at most for all. */
@@ -16,6 +17,10 @@ uint64_t gm_others_reclaim(unsigned ordinal);
 
 /* Total bytes that others returned at this process's request. */
 uint64_t gm_others_given(void);
+
+/* Processes that did not answer a request in time: by the nonce of their nodes. */
+bool gm_others_are_overdue(uint64_t nonce, uint64_t now);
+void gm_others_add_overdue(uint64_t nonce, uint64_t now);
 
 /* In a forked child: no process is left out. */
 void gm_others_forget(void);

@@ -3,6 +3,7 @@
  * Calls that have no other handler, and may lack memory. To add one, add a row to hooks.def, and a
  * line below: the symbol and the types of its parameters.
  */
+#include "shim/rest.h"
 #include "shim/retry.h"
 
 /* P2(int, char *) is `int a, char *b`, N2 is `a, b`. */
@@ -49,6 +50,27 @@ RETRIES(cuModuleGetGlobal_v2, CUdeviceptr *, size_t *, CUmodule, const char *)
 RETRIES(cuStreamCreate, CUstream *, unsigned)
 RETRIES(cuStreamCreateWithPriority, CUstream *, unsigned, int)
 
+/* The same as REPORTS; afterwards the process shares something with others. */
+#define SHARES(symbol, ...) PLAIN(SHARED, symbol, __VA_ARGS__)
+#define SHARED(symbol, call)                 \
+	({                                   \
+		gm_rest_share();             \
+		GM_REPORTED(symbol, (call)); \
+	})
+SHARES(cuImportExternalSemaphore, CUexternalSemaphore *,
+       const CUDA_EXTERNAL_SEMAPHORE_HANDLE_DESC *)
+SHARES(cuIpcGetEventHandle, CUipcEventHandle *, CUevent)
+SHARES(cuIpcOpenEventHandle, CUevent *, CUipcEventHandle)
+SHARES(cuMemExportToShareableHandle, void *, CUmemGenericAllocationHandle,
+       CUmemAllocationHandleType, unsigned long long)
+SHARES(cuMemPoolExportPointer, CUmemPoolPtrExportData *, CUdeviceptr)
+SHARES(cuMemPoolExportToShareableHandle, void *, CUmemoryPool, CUmemAllocationHandleType,
+       unsigned long long)
+SHARES(cuMemPoolImportFromShareableHandle, CUmemoryPool *, void *, CUmemAllocationHandleType,
+       unsigned long long)
+SHARES(cuMemPoolImportPointer, CUdeviceptr *, CUmemoryPool, CUmemPoolPtrExportData *)
+SHARES(cuMulticastCreate, CUmemGenericAllocationHandle *, const CUmulticastObjectProp *)
+
 /* A lack of memory is reported, and idle memory would not help. */
 #define REPORTS(symbol, ...) PLAIN(GM_REPORTED, symbol, __VA_ARGS__)
 REPORTS(cuEventRecord, CUevent, CUstream)
@@ -82,10 +104,6 @@ REPORTS(cuGraphExternalSemaphoresWaitNodeSetParams, CUgraphNode,
 	const CUDA_EXT_SEM_WAIT_NODE_PARAMS_v1 *)
 REPORTS(cuGraphKernelNodeSetParams, CUgraphNode, const CUDA_KERNEL_NODE_PARAMS_v1 *)
 REPORTS(cuGraphKernelNodeSetParams_v2, CUgraphNode, const CUDA_KERNEL_NODE_PARAMS_v2 *)
-REPORTS(cuImportExternalSemaphore, CUexternalSemaphore *,
-	const CUDA_EXTERNAL_SEMAPHORE_HANDLE_DESC *)
-REPORTS(cuIpcGetEventHandle, CUipcEventHandle *, CUevent)
-REPORTS(cuIpcOpenEventHandle, CUevent *, CUipcEventHandle)
 REPORTS(cuKernelSetAttribute, CUfunction_attribute, int, CUkernel, CUdevice)
 REPORTS(cuKernelSetCacheConfig, CUkernel, CUfunc_cache, CUdevice)
 REPORTS(cuLaunchHostFunc, CUstream, CUhostFn, void *)
@@ -103,14 +121,6 @@ REPORTS(cuLinkCreate, unsigned, CUjit_option *, void **, CUlinkState *)
 REPORTS(cuLinkCreate_v2, unsigned, CUjit_option *, void **, CUlinkState *)
 REPORTS(cuMemAdvise, CUdeviceptr, size_t, CUmem_advise, CUdevice)
 REPORTS(cuMemAdvise_v2, CUdeviceptr, size_t, CUmem_advise, CUmemLocation)
-REPORTS(cuMemExportToShareableHandle, void *, CUmemGenericAllocationHandle,
-	CUmemAllocationHandleType, unsigned long long)
-REPORTS(cuMemPoolExportPointer, CUmemPoolPtrExportData *, CUdeviceptr)
-REPORTS(cuMemPoolExportToShareableHandle, void *, CUmemoryPool, CUmemAllocationHandleType,
-	unsigned long long)
-REPORTS(cuMemPoolImportFromShareableHandle, CUmemoryPool *, void *, CUmemAllocationHandleType,
-	unsigned long long)
-REPORTS(cuMemPoolImportPointer, CUdeviceptr *, CUmemoryPool, CUmemPoolPtrExportData *)
 REPORTS(cuMemPoolSetAccess, CUmemoryPool, const CUmemAccessDesc *, size_t)
 REPORTS(cuMemPrefetchAsync, CUdeviceptr, size_t, CUdevice, CUstream)
 REPORTS(cuMemPrefetchAsync_ptsz, CUdeviceptr, size_t, CUdevice, CUstream)
@@ -121,7 +131,6 @@ REPORTS(cuMulticastBindMem, CUmemGenericAllocationHandle, size_t, CUmemGenericAl
 	size_t, size_t, unsigned long long)
 REPORTS(cuMulticastBindMem_v2, CUmemGenericAllocationHandle, CUdevice, size_t,
 	CUmemGenericAllocationHandle, size_t, size_t, unsigned long long)
-REPORTS(cuMulticastCreate, CUmemGenericAllocationHandle *, const CUmulticastObjectProp *)
 REPORTS(cuStreamAddCallback, CUstream, CUstreamCallback, void *, unsigned)
 REPORTS(cuStreamAddCallback_ptsz, CUstream, CUstreamCallback, void *, unsigned)
 REPORTS(cuStreamWaitEvent, CUstream, CUevent, unsigned)

@@ -5,6 +5,7 @@
 #include "shim/device.h"
 #include "shim/modules.h"
 #include "shim/others.h"
+#include "shim/turns.h"
 
 /* Return all idle memory of all pools to the driver, retired memory included; on the device of the
  * lack also what the modules have otherwise (-1: none). True: since this thread's last request any
@@ -34,13 +35,14 @@ static unsigned retry_ordinal(int where)
 	return context ? context->ordinal : 0;
 }
 
-bool gm_retry(CUresult result, int where)
+bool gm_retry(CUresult result, int where, uint64_t *since)
 {
 	if (GM_LIKELY(result != CUDA_ERROR_OUT_OF_MEMORY))
 		return false;
 	const unsigned ordinal = retry_ordinal(where);
 	if (!retry_reclaim_own(where == GM_LACK_HOST ? -1 : (int)ordinal) &&
-	    (where == GM_LACK_HOST || !gm_others_reclaim(ordinal)))
+	    (where == GM_LACK_HOST ||
+	     (!gm_others_reclaim(ordinal) && !gm_turns_retry(ordinal, since))))
 		return false;
 	gm_counter_add(ordinal, GM_C_retry_calls, 1);
 	return true;

@@ -7,15 +7,11 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/futex_lock.h"
 #include "base/msg.h"
-#include "base/size.h"
 #include "base/sys.h"
 #include "base/thread.h"
 #include "base/worker.h"
 #include "knob/knob.h"
-#include "log/count.h"
-#include "log/log.h"
 #include "node/node.h"
 #include "residency/control.h"
 #include "residency/move.h"
@@ -24,30 +20,28 @@
 #include "shim/copy/stage.h"
 #include "shim/device.h"
 #include "shim/give.h"
-#include "shim/others.h"
 #include "shim/refusal.h"
+#include "shim/rest.h"
 #include "shim/sleep_bounds.h"
+#include "shim/sleep_figures.h"
 #include "shim/sleep_store.h"
+#include "shim/turns.h"
 
-#define BOUND 2000000000u     /* ns that a move waits for the GPU and submissions; each refusal */
-#define DOUBLINGS 4	      /* doubles it, so many times at most */
-#define SHUT 50000000u	      /* ns that submissions wait for the GPU, at the first try */
-#define PATIENCE 10000000000u /* ns that a wake waits for device memory */
-#define NAP 1000000u	      /* ns between two tries */
-#define ASK_EVERY 100000000u  /* ns between two requests to other processes */
+#define BOUND 2000000000u    /* ns that a move waits for the GPU and submissions; each refusal */
+#define DOUBLINGS 4	     /* doubles it, so many times at most */
+#define SHUT 50000000u	     /* ns that submissions wait for the GPU, at the first try */
+#define NAP 1000000u	     /* ns between two tries */
+#define ASK_EVERY 100000000u /* ns between two requests to other processes */
 #define CHECK_EVERY 100000000u
 
-enum { ASK_SLEEP = 1, ASK_WAKE = 2, ASK_SHRINK = 4 };
+enum { ASK_SLEEP = 1, ASK_WAKE = 2, ASK_TURN = 4, ASK_SHRINK = 8 };
 
 static struct gm_worker worker;
 static struct gm_gate gate;
 static struct gm_move mover;
 static atomic_bool moving; /* a thread uses `mover`; others wait */
 static atomic_uint request, refusals;
-static _Atomic uint64_t asked, done, moved_bytes, moved_ns;
-static _Atomic enum gm_refusal last_refusal;
-static struct gm_futex_lock name_lock = {GM_FUTEX_LOCK_FREE, GM_LOCK_RANK_TABLE};
-static char refused_for[GM_CONTROL_NAME]; /* under name_lock: detail of last_refusal */
+static _Atomic uint64_t asked, done, moved_bytes;
 
 static void mover_take(void)
 {
@@ -69,45 +63,6 @@ static bool mover_take_asleep(void)
 static void mover_leave(void)
 {
 	atomic_store_explicit(&moving, false, memory_order_release);
-}
-
-/* --- the log --- */
-
-static void refusal_set(enum gm_refusal refusal, const char *name)
-{
-	gm_futex_lock_take(&name_lock);
-	snprintf(refused_for, sizeof refused_for, "%s", name);
-	gm_futex_lock_release(&name_lock);
-	atomic_store(&last_refusal, refusal);
-}
-
-/* `name`: detail of the refusal; "": none. */
-static void record_put(enum gm_record_kind kind, enum gm_refusal refusal, const char *name,
-		       uint64_t begin)
-{
-	uint64_t ns = gm_clock_ns() - begin;
-	bool refused = refusal != GM_REFUSAL_NONE;
-	refusal_set(refusal, name);
-	atomic_store(&moved_ns, ns);
-	if (refusal == GM_REFUSAL_AWAY) /* as asked */
-		return;
-	gm_counter_add(0,
-		       refused			 ? GM_C_sleep_refused
-		       : kind == GM_RECORD_SLEEP ? GM_C_sleeps
-						 : GM_C_wakes,
-		       1);
-	if (!refused)
-		gm_counter_add(0, kind == GM_RECORD_SLEEP ? GM_C_sleep_ns : GM_C_wake_ns, ns);
-	gm_log_put(&(struct gm_record){.address = refused && kind == GM_RECORD_WAKE,
-				       .size = atomic_load(&moved_bytes),
-				       .id = refusal,
-				       .duration = ns < UINT32_MAX ? (uint32_t)ns : UINT32_MAX,
-				       .device = 255,
-				       .kind = (uint8_t)(refused ? GM_RECORD_REFUSED : kind)});
-	if (refused)
-		gm_msg(GM_MSG_NOTICE, "%s: %s%s%s",
-		       kind == GM_RECORD_SLEEP ? "does not sleep" : "does not wake",
-		       gm_refusal_text(refusal), *name ? ": " : "", name);
 }
 
 /* --- moves; the caller uses `mover` --- */
@@ -256,7 +211,7 @@ static enum gm_refusal process_sleep(void)
 		atomic_store(&refusals, 0);
 	else if (refusal != GM_REFUSAL_AWAY && atomic_load(&refusals) < DOUBLINGS)
 		atomic_fetch_add(&refusals, 1);
-	record_put(GM_RECORD_SLEEP, refusal, name, begin);
+	gm_sleep_record(GM_RECORD_SLEEP, refusal, name, begin, atomic_load(&moved_bytes));
 	bool large = store_is_large();
 	mover_leave();
 	if (large)
@@ -264,31 +219,52 @@ static enum gm_refusal process_sleep(void)
 	return refusal;
 }
 
-/* Other processes return their idle memory. */
-static uint64_t others_ask(uint64_t end)
+/* Other processes get what a wake has fetched so far. */
+static void pools_return(uint64_t *bytes)
 {
-	uint64_t given = 0;
-	for (unsigned i = 0; i < gm_shim_n_devices && gm_clock_ns() < end; i++)
-		if (gm_shim_pool_if_any(i))
-			given += gm_others_reclaim(i);
-	return given;
+	char name[GM_CONTROL_NAME];
+	mover.store.expected = bytes_to_move();
+	pools_move(gm_move_out, name);
+	*bytes = 0;
+}
+
+/* Fetch what is away, for *ns, unless another process waits longer; *bytes: of this wake on the
+ * devices. */
+static enum gm_refusal pools_try(struct gm_turn *turn, uint64_t *bytes, uint64_t *ns, char *name)
+{
+	bool may = gm_turns_may_take(turn);
+	uint64_t begin = gm_clock_ns();
+	enum gm_refusal refusal = may ? pools_move(gm_move_in, name) : GM_REFUSAL_DEVICE_MEMORY;
+	if (may && atomic_load(&moved_bytes)) {
+		*bytes += atomic_load(&moved_bytes);
+		*ns += gm_clock_ns() - begin;
+	}
+	if (!may && *bytes)
+		pools_return(bytes);
+	return refusal;
 }
 
 /* Another process may use some of the device's memory for a while, so ask again, and retry. */
-static enum gm_refusal pools_fetch(uint64_t end, char *name)
+static enum gm_refusal pools_fetch(char *name)
 {
 	enum gm_refusal refusal;
-	uint64_t bytes = 0, ask_at = 0, now;
-	while ((refusal = pools_move(gm_move_in, name)) == GM_REFUSAL_DEVICE_MEMORY &&
-	       (now = gm_clock_ns()) < end && !gm_gate_is_closed(&gate)) {
-		bytes += atomic_load(&moved_bytes);
-		uint64_t given = now >= ask_at ? others_ask(end) : 0;
+	uint64_t bytes = 0, ns = 0, ask_at = 0, now;
+	struct gm_turn turn;
+	gm_turns_begin(&turn, GM_REST_ANY, 0, 0);
+	while ((refusal = pools_try(&turn, &bytes, &ns, name)) == GM_REFUSAL_DEVICE_MEMORY &&
+	       !gm_turns_is_over(&turn, now = gm_clock_ns()) && !gm_gate_is_closed(&gate)) {
+		uint64_t given = now >= ask_at ? gm_turns_reclaim(&turn) : 0;
 		if (now >= ask_at)
 			ask_at = gm_clock_ns() + ASK_EVERY;
 		if (!given)
 			gm_sys_nap(NAP);
 	}
-	atomic_fetch_add(&moved_bytes, bytes);
+	if (refusal == GM_REFUSAL_DEVICE_MEMORY && bytes && !gm_gate_is_closed(&gate))
+		pools_return(&bytes);
+	gm_turns_end(&turn);
+	if (refusal == GM_REFUSAL_NONE)
+		gm_rest_woke(ns);
+	atomic_store(&moved_bytes, bytes);
 	return refusal;
 }
 
@@ -297,9 +273,9 @@ static CUresult pools_wake(uint64_t begin)
 {
 	char name[GM_CONTROL_NAME] = "";
 	gm_door_set(GM_DOOR_SHUT);
-	enum gm_refusal refusal = pools_fetch(begin + PATIENCE, name);
+	enum gm_refusal refusal = pools_fetch(name);
 	gm_door_set(refusal == GM_REFUSAL_NONE ? GM_DOOR_OPEN : GM_DOOR_ASLEEP);
-	record_put(GM_RECORD_WAKE, refusal, name, begin);
+	gm_sleep_record(GM_RECORD_WAKE, refusal, name, begin, atomic_load(&moved_bytes));
 	return refusal == GM_REFUSAL_NONE	     ? CUDA_SUCCESS
 	       : refusal == GM_REFUSAL_DEVICE_MEMORY ? CUDA_ERROR_OUT_OF_MEMORY
 						     : CUDA_ERROR_UNKNOWN;
@@ -390,28 +366,31 @@ static void store_shrink(void)
 		atomic_fetch_or(&request, ASK_SHRINK);
 }
 
+/* Another process lacks memory. */
+static void turn_take(void)
+{
+	if (!gm_gate_enter(&gate))
+		return;
+	bool may = gm_rest_may_sleep();
+	gm_gate_leave(&gate);
+	if (may)
+		gm_rest_slept(process_sleep());
+}
+
 static void request_serve(void)
 {
 	unsigned asks = atomic_exchange(&request, 0);
-	if (!asks)
-		return;
 	uint64_t number = atomic_load(&asked);
+	if (asks & ASK_TURN)
+		turn_take();
 	if (asks & ASK_SLEEP)
 		process_sleep();
 	if (asks & ASK_WAKE && request_wake() == CUDA_SUCCESS)
-		refusal_set(GM_REFUSAL_NONE, "");
+		gm_sleep_outcome(GM_REFUSAL_NONE, "");
 	if (asks & (ASK_SLEEP | ASK_WAKE))
 		atomic_store(&done, number);
 	if (asks & ASK_SHRINK)
 		store_shrink();
-}
-
-static bool contexts_are_idle(void)
-{
-	for (struct gm_context *c = gm_context_newest(); c; c = c->next)
-		if (!atomic_load(&c->gone) && !gm_fence_is_idle(&gm_shim_driver, c->key))
-			return false;
-	return true;
 }
 
 /* Of the thread: the door's present count, and the time of its last change. */
@@ -430,7 +409,7 @@ static void idle_check(struct idle *idle)
 		return;
 	if (!gm_gate_enter(&gate))
 		return;
-	bool still = !gm_capture_any() && contexts_are_idle();
+	bool still = gm_rest_is();
 	gm_gate_leave(&gate);
 	if (still)
 		process_sleep();
@@ -483,34 +462,11 @@ static int sleeper_start(void)
 static void control_fill(struct gm_control *control)
 {
 	*control = (struct gm_control){.state = gm_door_state(),
-				       .refusal = atomic_load(&last_refusal),
 				       .done = atomic_load(&done),
 				       .asked = atomic_load(&asked),
 				       .moved = atomic_load(&moved_bytes),
-				       .ns = atomic_load(&moved_ns),
 				       .given = gm_give_total()};
-	gm_futex_lock_take(&name_lock);
-	memcpy(control->refused_for, refused_for, sizeof refused_for);
-	gm_futex_lock_release(&name_lock);
-	for (unsigned i = 0; i < gm_shim_n_devices; i++) {
-		struct gm_pool *pool = gm_shim_pool_if_any(i);
-		struct gm_pool_stats stats = {0};
-		if (pool)
-			gm_pool_stats(pool, &stats);
-		control->mapped += stats.mapped - stats.vacant + stats.lent;
-		control->away += stats.away;
-		control->filed += mover.folder.path ? stats.away : 0;
-		control->pinned += stats.pinned;
-		control->lent += stats.lent;
-		control->questions += stats.stand_ins;
-		control->driver += gm_counter_get(i, GM_C_foreign_driver);
-		control->async += gm_counter_get(i, GM_C_foreign_async);
-		control->created += gm_counter_get(i, GM_C_foreign_created);
-		control->array += gm_counter_get(i, GM_C_foreign_array);
-		control->managed += gm_counter_get(i, GM_C_foreign_managed);
-		control->graph += gm_counter_get(i, GM_C_foreign_graph);
-		control->external += gm_counter_get(i, GM_C_foreign_external);
-	}
+	gm_sleep_figures(control, mover.folder.path);
 }
 
 /* `error`: of sleeper_start. Without a thread the request is over: no later thread makes the move.
@@ -520,8 +476,17 @@ static void request_check(int error)
 	if (!error)
 		return;
 	atomic_store(&request, 0);
-	refusal_set(GM_REFUSAL_THREAD, strerror(error));
+	gm_sleep_outcome(GM_REFUSAL_THREAD, strerror(error));
 	atomic_store(&done, atomic_load(&asked));
+}
+
+static int turn_begin(void)
+{
+	atomic_fetch_or(&request, ASK_TURN);
+	int error = sleeper_start();
+	if (error)
+		atomic_fetch_and(&request, ~(unsigned)ASK_TURN);
+	return error;
 }
 
 static enum gm_node_result control_answer(size_t size, struct gm_node_message *reply, unsigned ask)
@@ -578,6 +543,7 @@ void gm_sleep_start(void)
 	mover.is_over = move_is_over;
 	gm_sleep_store_begin(&mover);
 	gm_door_begin(process_wake);
+	gm_rest_start(turn_begin);
 	gm_node_serve(GM_NODE_SLEEP, sleep_answer);
 	gm_node_serve(GM_NODE_WAKE, wake_answer);
 	gm_node_serve(GM_NODE_RESIDENCY, residency_answer);
@@ -603,7 +569,7 @@ void gm_sleep_exit(void)
 
 void gm_sleep_forget(void)
 {
-	gm_futex_lock_init(&name_lock, GM_LOCK_RANK_TABLE);
+	gm_sleep_figures_forget();
 	gm_worker_forget(&worker);
 	gm_gate_forget(&gate);
 	gm_sleep_store_forget(&mover);

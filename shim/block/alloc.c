@@ -17,6 +17,7 @@
 #include "shim/others.h"
 #include "shim/retry.h"
 #include "shim/torch/lend.h"
+#include "shim/turns.h"
 #include "stack/held.h"
 #include "stack/stack.h"
 
@@ -166,6 +167,19 @@ static bool request_may_fit(const struct request *q)
 	return fits;
 }
 
+/* Idle processes sleep, one after the other, until it is enough. */
+static CUresult request_take_turn(const struct request *q, struct gm_pool *pool, struct gm_block *b)
+{
+	CUresult result = CUDA_ERROR_OUT_OF_MEMORY;
+	struct gm_turn turn;
+	if (!gm_turns_begin(&turn, (int)q->context->ordinal, q->size, 0))
+		return result;
+	while (result == CUDA_ERROR_OUT_OF_MEMORY && gm_turns_await(&turn, false))
+		result = gm_pool_alloc(pool, q->size, q->context->key, b);
+	gm_turns_end(&turn);
+	return result;
+}
+
 /* Modules make memory idle, one after the other, until it is enough; then other processes. */
 static __attribute__((noinline)) CUresult request_reclaim(const struct request *q,
 							  struct gm_pool *pool, struct gm_block *b)
@@ -179,7 +193,7 @@ static __attribute__((noinline)) CUresult request_reclaim(const struct request *
 	result = gm_pool_alloc(pool, q->size, q->context->key, b); /* idle memory was returned */
 	if (result == CUDA_ERROR_OUT_OF_MEMORY && gm_others_reclaim(q->context->ordinal))
 		result = gm_pool_alloc(pool, q->size, q->context->key, b);
-	return result;
+	return result == CUDA_ERROR_OUT_OF_MEMORY ? request_take_turn(q, pool, b) : result;
 }
 
 static CUresult request_find(struct request *q, struct gm_pool *pool, struct gm_block *b)

@@ -5,6 +5,7 @@
 #include "shim/block/question.h"
 #include "shim/call.h"
 #include "shim/device.h"
+#include "shim/rest.h"
 #include "shim/retry.h"
 #include "shim/used.h"
 
@@ -140,6 +141,7 @@ static CUresult range_handle(void *handle, CUdeviceptr dptr, size_t size,
 {
 	struct gm_pool *pool = gm_shim_active() ? gm_shim_pool_at(dptr) : NULL;
 	CUresult result = pool ? range_pin(pool, dptr, size) : CUDA_SUCCESS;
+	gm_rest_share();
 	if (result == CUDA_SUCCESS)
 		return real.cuMemGetHandleForAddressRange(handle, dptr, size, handleType, flags);
 	const int none = -1;

@@ -15,6 +15,7 @@
 #include "shim/block/network.h"
 #include "shim/device.h"
 #include "shim/foreign/account.h"
+#include "shim/rest.h"
 #include "shim/retry.h"
 
 struct memory {
@@ -148,7 +149,7 @@ GM_TAKES_WITHIN(cuMemCreate, gm_lack_where(&prop->location), size,
 		(handle, size, prop, flags), memory_created(*handle, size, prop))
 GM_TAKES(cuMemImportFromShareableHandle, GM_LACK_HERE, 0,
 	 (CUmemGenericAllocationHandle * handle, void *shared, CUmemAllocationHandleType type),
-	 (handle, shared, type), handle_owned(*handle, 0))
+	 (handle, shared, type), (gm_rest_share(), handle_owned(*handle, 0)))
 
 /* Natively only mapped memory has handles, and memory of cuMemAlloc is not mapped. */
 static CUresult handle_retain(CUmemGenericAllocationHandle *handle, void *address)

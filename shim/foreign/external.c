@@ -5,11 +5,13 @@
  * counted as a free of unknown memory.
  */
 #include "shim/foreign/foreign.h"
+#include "shim/rest.h"
 #include "shim/retry.h"
 
 static void external_given(enum gm_foreign_kind kind, enum gm_foreign_space space, uint64_t key,
 			   size_t size)
 {
+	gm_rest_share();
 	gm_foreign_add_here(
 		(struct gm_foreign){.key = key, .space = space, .kind = kind, .size = size});
 }

@@ -15,6 +15,7 @@
 #include "shim/device.h"
 #include "shim/ipc/handle.h"
 #include "shim/ipc/ipc.h"
+#include "shim/rest.h"
 
 static _Atomic uint64_t secret; /* 0: no export yet */
 static atomic_bool opened;	/* another process has opened an export */
@@ -125,6 +126,7 @@ static CUresult export_any(CUipcMemHandle *out, CUdeviceptr address)
 {
 	struct gm_block b;
 	CUresult result;
+	gm_rest_share();
 	struct gm_pool *pool = gm_shim_find(address, &b);
 	if (!pool)
 		return GM_PASS(real.cuIpcGetMemHandle(out, address));

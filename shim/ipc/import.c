@@ -15,6 +15,7 @@
 #include "shim/foreign/foreign.h"
 #include "shim/ipc/ipc.h"
 #include "shim/ipc/map.h"
+#include "shim/rest.h"
 
 struct import {
 	struct gm_ipc_handle handle;
@@ -190,6 +191,7 @@ static CUresult open_any(CUdeviceptr *out, CUipcMemHandle handle, unsigned flags
 			 CUresult (*native)(CUdeviceptr *, CUipcMemHandle, unsigned))
 {
 	struct gm_ipc_handle ours;
+	gm_rest_share();
 	memcpy(&ours, &handle, sizeof ours);
 	return ours.node.magic == GM_NODE_MAGIC ? open_ours(out, &ours, flags)
 						: GM_PASS(native(out, handle, flags));

@@ -39,4 +39,28 @@ struct gm_given {
 	uint64_t given; /* total bytes returned to the driver for them */
 };
 
+/* Turns (shim/turns.h). The request TURN: may the process that answers sleep for the one that asks?
+ * `sleep`: 1, it shall do so now. */
+struct gm_turn_request {
+	unsigned char gpu[16]; /* UUID of the device that lacks memory */
+	uint64_t sleep;
+};
+
+enum gm_turn_state {
+	GM_TURN_ASLEEP, /* or it has nothing to give on this device */
+	GM_TURN_MOVES,	/* it falls asleep or wakes */
+	GM_TURN_BUSY,	/* it may be asked again */
+	GM_TURN_IDLE,	/* it sleeps when asked to, if it is still idle then */
+	GM_TURN_NEVER	/* by an order only, or not now: `refusal` */
+};
+
+struct gm_turn_reply {
+	uint32_t state;	  /* enum gm_turn_state */
+	uint32_t refusal; /* enum gm_refusal */
+	uint64_t bytes;	  /* of the device that its sleep would return */
+	uint64_t waits;	  /* ns of CLOCK_MONOTONIC since it waits itself; 0: it does not wait */
+	uint64_t idle;	  /* ns since its last submission */
+	uint64_t stay;	  /* ns until it may be put to sleep after its wake */
+};
+
 #endif

@@ -2,3 +2,4 @@
 # Processes that give each other idle memory.
 dist_check_SCRIPTS += tests/preload/give.bats
 TESTS += tests/preload/give.bats
+EXTRA_DIST += tests/preload/several.bash

@@ -14,6 +14,7 @@
  *     others   allocates memory of five kinds that cannot be moved
  *     room     the MiB that cuMemGetInfo answers; full: takes the whole device, and keeps it
  *     host N   uses N MiB of host memory; big N: a block of N MiB
+ *     more N   a block of N MiB, if there is one
  *     submit   a thread submits to a stream of its own all the time; quiet ends it
  *     capture  begins a capture, uncapture ends it; hold, release: an endless kernel
  *     exec     becomes a program that ends at once
@@ -321,6 +322,12 @@ static void big_make(unsigned mib)
 	puts("done");
 }
 
+static void more_make(unsigned mib)
+{
+	CUdeviceptr at;
+	say("cuMemAlloc_v2", cuMemAlloc_v2(&at, mib * MIB));
+}
+
 static void create(unsigned mib)
 {
 	CUmemGenericAllocationHandle handle;
@@ -450,6 +457,8 @@ static void command_obey(const char *command)
 		puts("used");
 	} else if (sscanf(command, "big %u", &nth) == 1) {
 		big_make(nth);
+	} else if (sscanf(command, "more %u", &nth) == 1) {
+		more_make(nth);
 	} else if (!strcmp(command, "free")) {
 		for (unsigned i = 0; i < BLOCKS / 2; i++) {
 			MUST(cuMemFree_v2(blocks[i]));

@@ -33,3 +33,14 @@ UNIT_TESTS += tests/unit/test_segments
 tests_unit_test_segments_SOURCES = tests/unit/host_fails.h tests/unit/test_segments.c shim/torch/segments.c shim/torch/segments.h
 tests_unit_test_segments_LDFLAGS = -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc
 tests_unit_test_segments_LDADD = $(UNIT_LDADD)
+UNIT_TESTS += tests/unit/test_rest
+tests_unit_test_rest_SOURCES = tests/unit/test_rest.c shim/rest.c shim/rest.h
+tests_unit_test_rest_CPPFLAGS = $(AM_CPPFLAGS) $(GM_GLIBC) -I$(top_srcdir)
+tests_unit_test_rest_LDFLAGS = -Wl,--wrap=clock_gettime,--wrap=gm_node_serve,--wrap=gm_pool_stats
+tests_unit_test_rest_LDADD = $(UNIT_LDADD)
+UNIT_TESTS += tests/unit/test_turns
+tests_unit_test_turns_SOURCES = tests/unit/test_turns.c shim/turns.c shim/turns.h
+tests_unit_test_turns_CPPFLAGS = $(AM_CPPFLAGS) $(GM_GLIBC) -I$(top_srcdir)
+tests_unit_test_turns_LDFLAGS = -Wl,--wrap=clock_gettime,--wrap=gm_sys_nap,--wrap=gm_node_join,--wrap=gm_node_each \
+	-Wl,--wrap=gm_node_connect,--wrap=gm_node_send,--wrap=gm_node_receive,--wrap=gm_node_disconnect,--wrap=gm_pool_stats
+tests_unit_test_turns_LDADD = $(UNIT_LDADD)

@@ -1,0 +1,259 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* May the process sleep for another one (shim/rest.h): the replies, with a clock that only the test
+ * advances. The door is the real one. Linked with --wrap for the clock, nodes and pools. */
+#include "../../shim/rest.h"
+
+#include <string.h>
+#include <time.h>
+
+#include "../../shim/call.h"
+#include "../../shim/context/capture.h"
+#include "../../shim/device.h"
+#include "../../shim/ipc/ipc.h"
+#include "../../shim/refusal.h"
+#include "log/count.h"
+#include "node/node.h"
+#include "residency/control.h"
+#include "residency/door.h"
+
+#include "../tap.h"
+
+#define MIB UINT64_C(1048576)
+#define MS UINT64_C(1000000)
+
+struct gm_shim_device gm_shim_devices[GM_COUNTER_DEVICES];
+unsigned gm_shim_n_devices = 2;
+_Atomic(enum gm_shim_state) gm_shim_state = GM_SHIM_ACTIVE;
+struct gm_driver gm_shim_driver;
+atomic_size_t gm_ipc_open;
+
+static uint64_t now = 1000 * MS;
+static gm_node_answer *answer;
+static struct gm_pool_stats stats;
+static bool captures;
+static enum gm_refusal refuses;
+static unsigned orders;
+static int order_error;
+
+int __wrap_clock_gettime(clockid_t id, struct timespec *out);
+void __wrap_gm_node_serve(enum gm_node_kind kind, gm_node_answer *to);
+void __wrap_gm_pool_stats(struct gm_pool *pool, struct gm_pool_stats *out);
+
+int __wrap_clock_gettime(clockid_t id, struct timespec *out)
+{
+	(void)id;
+	*out = (struct timespec){(time_t)(now / 1000000000u), (long)(now % 1000000000u)};
+	return 0;
+}
+
+void __wrap_gm_node_serve(enum gm_node_kind kind, gm_node_answer *to)
+{
+	answer = kind == GM_NODE_TURN ? to : answer;
+}
+
+void __wrap_gm_pool_stats(struct gm_pool *pool, struct gm_pool_stats *out)
+{
+	(void)pool;
+	*out = stats;
+}
+
+bool gm_capture_any(void)
+{
+	return captures;
+}
+
+enum gm_refusal gm_refusal_find(char *name, size_t size)
+{
+	snprintf(name, size, "%s", "");
+	return refuses;
+}
+
+static int order_begin(void)
+{
+	orders++;
+	return order_error;
+}
+
+static CUresult wake(uint64_t since)
+{
+	(void)since;
+	return CUDA_SUCCESS;
+}
+
+static struct gm_turn_reply ask(uint64_t sleep)
+{
+	struct gm_node_message message = {.size = 0};
+	struct gm_turn_request q = {.sleep = sleep};
+	struct gm_turn_reply r = {.state = 99};
+	memcpy(q.gpu, gm_shim_devices[0].uuid, sizeof q.gpu);
+	if (answer(&q, sizeof q, &message) == GM_NODE_OK && message.size == sizeof r)
+		memcpy(&r, message.data, sizeof r);
+	return r;
+}
+
+static void submit(void)
+{
+	gm_door_enter();
+	gm_door_leave();
+}
+
+/* Idle for 50 ms, as far as the process has seen. */
+static void settle(void)
+{
+	ask(0);
+	now += GM_REST_IDLE;
+}
+
+static void idleness(void)
+{
+	submit();
+	TAP_IS(ask(0).state, GM_TURN_BUSY, "a process that has just submitted work is busy");
+	now += GM_REST_IDLE - 1;
+	TAP_IS(ask(1).state, GM_TURN_BUSY, "so it is for 50 ms, also if it shall sleep");
+	now += 1;
+	TAP_IS(ask(0).state, GM_TURN_IDLE, "then it is idle");
+	TAP_IS(ask(0).bytes, 100 * MIB, "the reply has the bytes that its sleep would return");
+	submit();
+	TAP_IS(ask(0).state, GM_TURN_BUSY, "a submission makes it busy again");
+	TAP_IS(orders, 0, "so far it was not put to sleep");
+	settle();
+	TAP_IS(ask(1).state, GM_TURN_MOVES, "an idle process obeys");
+	TAP_IS(orders, 1, "the other thread is told");
+	TAP_IS(ask(1).state, GM_TURN_MOVES, "until then it falls asleep");
+	TAP_IS(orders, 1, "and is not told again");
+}
+
+static void other_thread(void)
+{
+	TAP_OK(gm_rest_may_sleep(), "it may sleep");
+	gm_rest_slept(GM_REFUSAL_NONE);
+	TAP_IS(gm_counter_get(0, GM_C_turns_slept), 1, "the sleep is counted");
+	settle();
+	ask(1);
+	captures = true;
+	TAP_OK(!gm_rest_may_sleep(), "an open capture keeps it awake");
+	captures = false;
+	TAP_IS(ask(0).state, GM_TURN_BUSY, "it then counts as busy");
+	settle();
+	ask(1);
+	gm_door_enter();
+	TAP_OK(!gm_rest_may_sleep(), "so does a submission since the request");
+	gm_door_leave();
+	settle();
+	ask(1);
+	refuses = GM_REFUSAL_COMMUNICATOR;
+	TAP_OK(!gm_rest_may_sleep(), "and a reason not to sleep");
+	TAP_IS(ask(0).state, GM_TURN_NEVER, "the reply says that");
+	TAP_IS(ask(0).refusal, GM_REFUSAL_COMMUNICATOR, "and has the reason");
+	refuses = GM_REFUSAL_NONE;
+	now += 1000 * MS;
+	TAP_IS(ask(0).state, GM_TURN_IDLE, "a second later it may be asked again");
+	order_error = 11;
+	TAP_IS(ask(1).state, GM_TURN_NEVER, "without a thread it cannot sleep");
+	order_error = 0;
+	now += 1000 * MS;
+	ask(1);
+	gm_rest_slept(GM_REFUSAL_HOST_MEMORY);
+	TAP_IS(ask(0).state, GM_TURN_NEVER, "a sleep without host memory is refused for a while");
+	now += 1000 * MS;
+	ask(1);
+	now += 2000 * MS;
+	TAP_IS(ask(0).state, GM_TURN_IDLE, "a request that nothing came of is forgotten");
+}
+
+static void minimum(void)
+{
+	gm_rest_woke(70 * MS);
+	ask(0);
+	now += 5 * 70 * MS - 1;
+	TAP_IS(ask(1).state, GM_TURN_BUSY, "after a wake of 70 ms it stays awake for 350 ms");
+	TAP_IS(ask(0).stay, 1, "the reply says how long");
+	TAP_OK(!gm_rest_may_sleep(), "also to the other thread");
+	now += 1;
+	settle();
+	TAP_IS(ask(0).state, GM_TURN_IDLE, "then it may sleep");
+	gm_rest_woke(0);
+	TAP_IS(ask(0).state, GM_TURN_BUSY, "a wake is a use");
+}
+
+static void waits(void)
+{
+	struct gm_rest_wait any = {.since = 70, .ordinal = GM_REST_ANY},
+			    here = {.since = 50, .ordinal = 0}, there = {.since = 20, .ordinal = 1};
+	TAP_IS(ask(0).waits, 0, "a process that waits for nothing says so");
+	gm_rest_wait_begin(&any);
+	gm_rest_wait_begin(&there);
+	TAP_IS(ask(0).waits, 70, "a wait for any device counts, one for another device does not");
+	gm_rest_wait_begin(&here);
+	TAP_IS(ask(0).waits, 50, "the oldest of several waits counts");
+	settle();
+	TAP_IS(ask(0).state, GM_TURN_IDLE, "a process that waits can be put to sleep");
+	gm_rest_wait_end(&any);
+	gm_rest_wait_end(&here);
+	TAP_IS(ask(0).waits, 0, "a wait that is over does not count");
+	TAP_IS(ask(0).state, GM_TURN_BUSY, "what was waited for is used first");
+	gm_rest_wait_end(&there);
+}
+
+static void asleep(void)
+{
+	struct gm_rest_wait wait = {.since = 9, .ordinal = GM_REST_ANY};
+	gm_door_shut(now + 1);
+	TAP_IS(ask(0).state, GM_TURN_MOVES, "while the door is shut memory moves");
+	gm_rest_wait_begin(&wait);
+	stats.away = stats.mapped;
+	TAP_IS(ask(0).state, GM_TURN_ASLEEP,
+	       "a process that waits for its wake, with nothing on the device, sleeps");
+	stats.away = 0;
+	gm_rest_wait_end(&wait);
+	gm_door_set(GM_DOOR_ASLEEP);
+	TAP_IS(ask(1).state, GM_TURN_ASLEEP, "asleep is asleep");
+	gm_door_set(GM_DOOR_OPEN);
+	settle();
+}
+
+static void sharing(void)
+{
+	stats.pinned = 2 * MIB;
+	TAP_IS(ask(1).state, GM_TURN_NEVER, "with a pinned block it never sleeps for others");
+	TAP_IS(ask(1).refusal, GM_REFUSAL_SHARED, "because it shares memory");
+	TAP_IS(ask(0).bytes, 98 * MIB, "such a block would stay");
+	stats.pinned = 0;
+	atomic_store(&gm_ipc_open, 1);
+	TAP_IS(ask(1).state, GM_TURN_NEVER, "nor with open memory of another process");
+	atomic_store(&gm_ipc_open, 0);
+	TAP_IS(ask(0).state, GM_TURN_IDLE, "afterwards it does");
+	gm_rest_share();
+	TAP_IS(ask(1).state, GM_TURN_NEVER, "nor if it has exported anything");
+	gm_rest_forget();
+	settle();
+	TAP_IS(ask(0).state, GM_TURN_IDLE, "a forked child has not");
+}
+
+static void odd_requests(void)
+{
+	struct gm_node_message message = {.size = 0};
+	struct gm_turn_request q = {.gpu = {9}};
+	TAP_IS(answer(&q, sizeof q - 1, &message), GM_NODE_REFUSED, "a short request is refused");
+	TAP_IS(answer(&q, sizeof q, &message), GM_NODE_REFUSED, "so is an unknown device");
+	atomic_store(&gm_shim_state, GM_SHIM_OFF);
+	TAP_IS(ask(0).state, 99, "and any, if the process has no pools any more");
+}
+
+int main(void)
+{
+	gm_shim_devices[1].uuid[0] = 1;
+	gm_shim_devices[0].pool = (struct gm_pool *)&stats;
+	stats.mapped = 110 * MIB;
+	stats.vacant = 10 * MIB;
+	gm_door_begin(wake);
+	gm_rest_start(order_begin);
+	idleness();
+	other_thread();
+	minimum();
+	waits();
+	asleep();
+	sharing();
+	odd_requests();
+	return tap_done();
+}
