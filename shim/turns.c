@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "shim/turns.h"
 
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -207,6 +208,14 @@ static void turn_ask(struct gm_turn *turn)
 
 /* --- waits --- */
 
+static _Atomic uint64_t vain_until; /* ns */
+
+static uint64_t patience(int ordinal, uint64_t now)
+{
+	bool wakes = ordinal == GM_REST_ANY;
+	return wakes || now >= atomic_load(&vain_until) ? GM_TURNS_PATIENCE : GM_TURNS_BRIEF;
+}
+
 bool gm_turns_begin(struct gm_turn *turn, int ordinal, uint64_t bytes, uint64_t since)
 {
 	struct gm_node_address mine;
@@ -216,7 +225,7 @@ bool gm_turns_begin(struct gm_turn *turn, int ordinal, uint64_t bytes, uint64_t 
 	uint64_t now = gm_clock_ns();
 	since = since ? since : now;
 	*turn = (struct gm_turn){.wait = {.since = since, .ordinal = ordinal},
-				 .end = since + GM_TURNS_PATIENCE,
+				 .end = since + patience(ordinal, now),
 				 .most = since + GM_TURNS_MOST,
 				 .bytes = bytes,
 				 .pause = TRY_EVERY};
@@ -297,8 +306,11 @@ bool gm_turns_await(struct gm_turn *turn, bool stays)
 	for (;; gm_sys_nap(NAP)) {
 		turn_ask(turn);
 		uint64_t now = gm_clock_ns();
-		if (failed || must_fail(turn, inside && !outside, now))
+		if (failed || must_fail(turn, inside && !outside, now)) {
+			if (gm_turns_is_over(turn, now))
+				atomic_store(&vain_until, now + GM_TURNS_PAUSE);
 			break;
+		}
 		turn->waited = true;
 		if (try_is_due(turn, now) && (!outside || door_enter(&failed))) {
 			try_begin(turn, now);

@@ -26,7 +26,9 @@
  *
  * A wait ends GM_TURNS_PATIENCE after its begin. The time in which others move memory, or stay for
  * the minimum after a wake, is not counted; GM_TURNS_MOST in total. An allocation fails at once if
- * nobody may sleep, or if all together have too little. Any thread, no lock held.
+ * nobody may sleep, or if all together have too little. After one that waited in vain, those of the
+ * next GM_TURNS_PAUSE wait GM_TURNS_BRIEF: a program that takes memory until a call fails does not
+ * wait each time, and a process that is idle still shows it. Any thread, no lock held.
  */
 #ifndef GM_SHIM_TURNS_H
 #define GM_SHIM_TURNS_H
@@ -36,7 +38,9 @@
 
 #define GM_TURNS_PATIENCE UINT64_C(10000000000) /* ns */
 #define GM_TURNS_MOST (6 * GM_TURNS_PATIENCE)
-#define GM_TURNS_EVERY UINT64_C(10000000) /* ns between two rounds of requests */
+#define GM_TURNS_BRIEF (2 * GM_REST_IDLE)
+#define GM_TURNS_PAUSE UINT64_C(60000000000) /* ns */
+#define GM_TURNS_EVERY UINT64_C(10000000)    /* ns between two rounds of requests */
 
 /* What a round of requests found. */
 struct gm_turns_found {

@@ -188,6 +188,7 @@ static void begin(unsigned n, const enum gm_turn_state *states)
 	n_processes = n;
 	available = 10 * MIB;
 	orders = 0;
+	now += GM_TURNS_PAUSE;
 	for (unsigned i = 0; i < n; i++)
 		processes[i] = (struct process){
 			.reply = {.state = states[i],
@@ -259,12 +260,35 @@ static void bounds(void)
 	TAP_OK(!allocate(50 * MIB, &took) && is_about(took, GM_TURNS_PATIENCE),
 	       "a process that stays busy is waited for 10 s");
 	TAP_OK(gm_counter_get(0, GM_C_turns_wait_ns) >= GM_TURNS_PATIENCE, "the time is counted");
+	now += GM_TURNS_PAUSE;
 	processes[0].reply.stay = 1;
 	TAP_OK(!allocate(50 * MIB, &took) && is_about(took, GM_TURNS_MOST),
 	       "the minimum after a wake is not counted, 60 s at most");
 	BEGIN(GM_TURN_IDLE);
 	processes[0].moves = 12000 * MS;
 	TAP_OK(allocate(50 * MIB, &took) && is_about(took, 12000 * MS), "nor is a long move");
+}
+
+/* A program that takes memory until a call fails, beside one that works. */
+static void in_vain(void)
+{
+	uint64_t took;
+	struct gm_turn turn;
+	BEGIN(GM_TURN_BUSY);
+	allocate(50 * MIB, &took);
+	TAP_OK(!allocate(50 * MIB, &took) && is_about(took, GM_TURNS_BRIEF),
+	       "after a wait in vain the next allocation waits 0.1 s");
+	processes[0].reply.state = GM_TURN_IDLE;
+	TAP_OK(allocate(50 * MIB, &took), "which is enough for a process that is idle");
+	BEGIN(GM_TURN_BUSY);
+	allocate(50 * MIB, &took);
+	gm_turns_begin(&turn, GM_REST_ANY, 0, 0);
+	TAP_OK(!gm_turns_is_over(&turn, now + GM_TURNS_PATIENCE - 1),
+	       "a wake waits as long as ever");
+	gm_turns_end(&turn);
+	now += GM_TURNS_PAUSE;
+	TAP_OK(!allocate(50 * MIB, &took) && is_about(took, GM_TURNS_PATIENCE),
+	       "and so do allocations a minute later");
 }
 
 static void order(void)
@@ -305,8 +329,9 @@ static void wakes(void)
 
 static void calls_of_the_driver(void)
 {
-	uint64_t since = 0, began = now;
+	uint64_t since = 0, began;
 	BEGIN(GM_TURN_IDLE);
+	began = now;
 	gm_door_enter();
 	TAP_OK(gm_turns_retry(0, &since) && orders == 1, "a call of the driver is retried");
 	TAP_OK(since == began && now > began,
@@ -329,6 +354,7 @@ int main(void)
 	who_sleeps();
 	at_once();
 	bounds();
+	in_vain();
 	order();
 	calls_of_the_driver();
 	wakes();
