@@ -165,6 +165,7 @@ static enum gm_refusal pools_send(char *name)
 	char second[GM_CONTROL_NAME];
 	if (refusal == GM_REFUSAL_NONE) {
 		mover.store.expected = bytes_to_move();
+		gm_sleep_store_bound(&mover);
 		stand_ins_make();
 		refusal = pools_move(gm_move_out, name);
 		stand_ins_make(); /* the device was full before */

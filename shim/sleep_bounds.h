@@ -6,15 +6,20 @@
 #include <stdint.h>
 
 #define GM_SLEEP_SHARE 2   /* at most 1/2 of the process's share of host memory */
+#define GM_SLEEP_REST 8	   /* 1/8 of it stays unregistered */
 #define GM_SLEEP_THREADS 8 /* make pages, at most: more wait for the kernel's locks */
 #define GM_SLEEP_CHECKS 8  /* checks for an idle process, in the time of GPUMEM_SLEEP */
 #define GM_SLEEP_LEAST UINT64_C(1000000) /* ns between two checks, at least */
 
-/* Most bytes to register, of the process's share `memory` of host memory. The page tables of
- * registered memory take 1/512 of it on the device, with pages of 4 KiB. */
-static inline uint64_t gm_sleep_pinned(uint64_t memory)
+/* Most bytes to register: half of the process's share `memory` of host memory, and as much as
+ * leaves an eighth of it for the machine to swap. `pinned`: registered bytes; `room`: available
+ * ones. The page tables of registered memory take 1/512 of it on the device, with pages of 4 KiB.
+ */
+static inline uint64_t gm_sleep_pinned(uint64_t memory, uint64_t pinned, uint64_t room)
 {
-	return memory / GM_SLEEP_SHARE;
+	uint64_t most = memory / GM_SLEEP_SHARE, rest = memory / GM_SLEEP_REST;
+	uint64_t more = room > rest ? room - rest : 0;
+	return pinned < most && more < most - pinned ? pinned + more : most;
 }
 
 /* Threads that make pages for the store, of the process's cores: half of them, for the driver works

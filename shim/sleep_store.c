@@ -15,6 +15,7 @@
 #include "shim/sleep_bounds.h"
 
 static struct gm_crew crew; /* makes pages for a sleep */
+static uint64_t memory;	    /* of the host, that the process may have */
 
 /* Report a bad folder at the start: a process that sleeps by itself has no caller to report a
  * refusal to. The folder may still be made before the first sleep. */
@@ -41,7 +42,7 @@ void gm_sleep_store_begin(struct gm_move *mover)
 	const struct gm_share share = gm_share_find("");
 	struct gm_store *store = &mover->store;
 	store->driver = &gm_shim_driver;
-	store->pinnable = gm_sleep_pinned(share.memory);
+	memory = share.memory;
 	store->crew = &crew;
 	store->threads = gm_sleep_threads(share.cores);
 	store->warm = gm_pool_knob_bytes(knobs->sleep_store.share, devices_total());
@@ -51,6 +52,13 @@ void gm_sleep_store_begin(struct gm_move *mover)
 		store->warm = GM_WINDOW;
 		folder_check(mover->folder.path);
 	}
+}
+
+void gm_sleep_store_bound(struct gm_move *mover)
+{
+	struct gm_store *store = &mover->store;
+	uint64_t room = gm_store_room(store) - store->kept;
+	store->pinnable = gm_sleep_pinned(memory, store->pinned, room);
 }
 
 void gm_sleep_store_forget(struct gm_move *mover)

@@ -10,7 +10,14 @@
 
 int main(void)
 {
-	TAP_IS(gm_sleep_pinned(20 * GM_GIB), 10 * GM_GIB, "at most half of the memory is pinned");
+	TAP_IS(gm_sleep_pinned(16 * GM_GIB, 0, 15 * GM_GIB), 8 * GM_GIB,
+	       "at most half of the memory is pinned");
+	TAP_IS(gm_sleep_pinned(16 * GM_GIB, GM_GIB, 5 * GM_GIB), 4 * GM_GIB,
+	       "an eighth of the memory stays unpinned, whoever uses the rest");
+	TAP_IS(gm_sleep_pinned(16 * GM_GIB, GM_GIB, GM_GIB), GM_GIB,
+	       "without room what is pinned stays so");
+	TAP_IS(gm_sleep_pinned(16 * GM_GIB, 9 * GM_GIB, UINT64_MAX), 8 * GM_GIB,
+	       "an unknown room is no bound");
 	TAP_OK(gm_sleep_threads(1) == 0 && gm_sleep_threads(2) == 1 && gm_sleep_threads(96) == 8,
 	       "half of the cores make pages, and at most eight");
 	TAP_IS(gm_sleep_pause(SECOND), SECOND / 8, "a process falls asleep at most an eighth late");
