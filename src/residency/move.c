@@ -99,21 +99,25 @@ static bool copy_staged(const struct gm_move *move, const struct gm_ring_copy *c
 	return done;
 }
 
-/* Submit DMA of a registered part. False: the driver refuses, or the part is not registered. */
+/* Begin to submit DMA of a part. False: it is not registered. */
+static bool part_enter(const struct gm_stored *part)
+{
+	struct gm_context *registrar = part->bank->registrar;
+	return registrar && !context_is_gone(registrar) && gm_context_enter(registrar);
+}
+
+/* After part_enter. A refusal is a failure: each parcel in flight has entered for all registered
+ * parts. */
 static bool part_submit(const struct gm_move *move, bool to_device, const struct gm_stored *part,
 			CUdeviceptr device, CUstream stream)
 {
 	const struct gm_driver *driver = move->driver;
-	struct gm_bank *bank = part->bank;
-	if (!bank->registrar || context_is_gone(bank->registrar) ||
-	    !gm_context_enter(bank->registrar))
-		return false;
 	CUresult result =
 		to_device ? driver->cuMemcpyHtoDAsync_v2(device, part->host, part->size, stream)
 			  : driver->cuMemcpyDtoHAsync_v2(part->host, device, part->size, stream);
-	bank->flights += result == CUDA_SUCCESS;
+	part->bank->flights += result == CUDA_SUCCESS;
 	if (result != CUDA_SUCCESS)
-		gm_context_leave(bank->registrar);
+		gm_context_leave(part->bank->registrar);
 	return result == CUDA_SUCCESS;
 }
 
@@ -159,9 +163,12 @@ static bool parcel_copy(struct gm_move *move, bool to_device, struct gm_parcel *
 	while (move->context && gm_store_part(parcel, &part)) {
 		if (!to_device)
 			gm_store_ready(&move->store, part.bank, move->context);
-		if (part_submit(move, to_device, &part, at + part.begin, stream)) {
+		const bool dma = part_enter(&part);
+		const bool done = dma ? part_submit(move, to_device, &part, at + part.begin, stream)
+				      : part_copy(move, to_device, &part, at + part.begin);
+		if (dma && done)
 			parcel->stream = stream;
-		} else if (!part_copy(move, to_device, &part, at + part.begin)) {
+		if (!done) {
 			parcel_finish(move, parcel);
 			return false;
 		}

@@ -102,7 +102,8 @@ static bool room_is_there(struct gm_store *store, uint64_t size)
 		room = room > ahead ? room - ahead : 0;
 		if (room < size)
 			return false;
-		store->promised = room < STEP ? room : STEP;
+		uint64_t most = size > STEP ? size : STEP;
+		store->promised = room < most ? room : most;
 	}
 	store->promised -= size;
 	return true;

@@ -312,6 +312,11 @@ static void room_is_looked_up(void)
 		parcels[i] = gm_store_take(&store, 64 * MIB);
 	TAP_OK(parcels[4] && store.promised == 192 * MIB,
 	       "the fifth bank of 64 MiB looks the room up again");
+	struct gm_parcel *large = gm_store_take(&store, 512 * MIB);
+	TAP_OK(large && store.promised == 0 &&
+		       !gm_store_take(&store, gm_store_room(&store) + GM_GIB),
+	       "a parcel larger than that uses up what was looked up");
+	gm_store_give(&store, large);
 	for (unsigned i = 0; i < 5; i++)
 		gm_store_give(&store, parcels[i]);
 	while (gm_store_shrink(&store))
