@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/futex_lock.h"
 #include "base/msg.h"
 #include "base/sys.h"
 #include "base/thread.h"
@@ -40,7 +41,8 @@ static struct gm_worker worker;
 static struct gm_gate gate;
 static struct gm_move mover;
 static atomic_bool moving; /* a thread uses `mover`; others wait */
-static atomic_uint request, refusals;
+static struct gm_futex_lock request_lock = {GM_FUTEX_LOCK_FREE, GM_LOCK_RANK_TABLE};
+static atomic_uint request, refusals; /* `request` and `asked` change together, under the lock */
 static _Atomic uint64_t asked, done, moved_bytes;
 
 static void mover_take(void)
@@ -380,8 +382,10 @@ static void turn_take(void)
 
 static void request_serve(void)
 {
+	gm_futex_lock_take(&request_lock);
 	unsigned asks = atomic_exchange(&request, 0);
 	uint64_t number = atomic_load(&asked);
+	gm_futex_lock_release(&request_lock);
 	if (asks & ASK_TURN)
 		turn_take();
 	if (asks & ASK_SLEEP)
@@ -496,8 +500,10 @@ static enum gm_node_result control_answer(size_t size, struct gm_node_message *r
 	if (size || !gm_shim_active())
 		return GM_NODE_REFUSED;
 	if (ask) {
+		gm_futex_lock_take(&request_lock);
 		atomic_fetch_add(&asked, 1);
 		atomic_fetch_or(&request, ask);
+		gm_futex_lock_release(&request_lock);
 		request_check(sleeper_start());
 	}
 	control_fill(&control);
@@ -570,6 +576,7 @@ void gm_sleep_exit(void)
 
 void gm_sleep_forget(void)
 {
+	gm_futex_lock_init(&request_lock, GM_LOCK_RANK_TABLE);
 	gm_sleep_figures_forget();
 	gm_worker_forget(&worker);
 	gm_gate_forget(&gate);
