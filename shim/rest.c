@@ -64,15 +64,31 @@ static bool process_shares(uint64_t pinned)
 	       atomic_load_explicit(&gm_ipc_open, memory_order_relaxed);
 }
 
-/* The oldest wait for this device; 0: none. Under the lock. */
-static uint64_t waits_since(int ordinal)
+static uint64_t away_on(unsigned ordinal)
 {
-	uint64_t since = 0;
-	for (struct gm_rest_wait *w = rest.waits; w; w = w->next)
-		if ((w->ordinal == ordinal || w->ordinal == GM_REST_ANY) &&
-		    (!since || w->since < since))
-			since = w->since;
-	return since;
+	struct gm_pool_stats stats = {0};
+	struct gm_pool *pool = gm_shim_pool_if_any(ordinal);
+	if (pool)
+		gm_pool_stats(pool, &stats);
+	return stats.away;
+}
+
+/* Under the lock. `away`: bytes of this device. */
+static struct gm_rest_waits waits_find(unsigned ordinal, uint64_t away)
+{
+	struct gm_rest_waits found = {.bytes = away};
+	bool known = true;
+	for (struct gm_rest_wait *w = rest.waits; w; w = w->next) {
+		bool wakes = w->ordinal == GM_REST_ANY;
+		if (wakes ? !away : w->ordinal != (int)ordinal)
+			continue;
+		found.since = found.since && found.since < w->since ? found.since : w->since;
+		found.bytes += w->bytes;
+		known &= wakes || w->bytes;
+	}
+	if (!found.since || !known)
+		found.bytes = 0;
+	return found;
 }
 
 /* Under the lock; the members before `state` are set. A process that waits for a wake has its door
@@ -91,14 +107,17 @@ static enum gm_turn_state state_of(const struct gm_turn_reply *r, uint64_t pinne
 
 static void reply_fill(struct gm_turn_reply *r, unsigned ordinal)
 {
-	uint64_t pinned = 0, ignored = 0, now = gm_clock_ns();
+	uint64_t pinned = 0, ignored = 0, now = gm_clock_ns(), away = away_on(ordinal);
+	struct gm_rest_waits waits;
 	r->bytes = bytes_on(ordinal, &pinned);
 	for (unsigned i = 0; i < gm_shim_n_devices; i++)
 		bytes_on(i, i == ordinal ? &ignored : &pinned);
 	gm_futex_lock_take(&lock);
 	r->idle = idle_for(now);
 	r->stay = rest.stays > now ? rest.stays - now : 0;
-	r->waits = waits_since((int)ordinal);
+	waits = waits_find(ordinal, away);
+	r->waits = waits.since;
+	r->lacks = waits.bytes;
 	r->state = state_of(r, pinned, now);
 	if (r->state == GM_TURN_NEVER)
 		r->refusal = process_shares(pinned) ? GM_REFUSAL_SHARED : rest.refusal;
@@ -255,12 +274,13 @@ void gm_rest_wait_end(struct gm_rest_wait *wait)
 	gm_futex_lock_release(&lock);
 }
 
-uint64_t gm_rest_waits_since(int ordinal)
+struct gm_rest_waits gm_rest_waits(unsigned ordinal)
 {
+	uint64_t away = away_on(ordinal);
 	gm_futex_lock_take(&lock);
-	uint64_t since = waits_since(ordinal);
+	struct gm_rest_waits waits = waits_find(ordinal, away);
 	gm_futex_lock_release(&lock);
-	return since;
+	return waits;
 }
 
 /* --- the life --- */

@@ -49,13 +49,18 @@ void gm_rest_share(void);
 struct gm_rest_wait {
 	struct gm_rest_wait *next;
 	uint64_t since;
-	int ordinal; /* of the device, or GM_REST_ANY */
+	uint64_t bytes; /* that are lacking; 0: unknown */
+	int ordinal;	/* of the device; GM_REST_ANY: a wake */
 };
 void gm_rest_wait_begin(struct gm_rest_wait *wait);
 /* What was waited for is used first: the process counts as busy until then. */
 void gm_rest_wait_end(struct gm_rest_wait *wait);
-/* The oldest wait for this device; 0: none. */
-uint64_t gm_rest_waits_since(int ordinal);
+/* The waits for a device; a wake waits for those where memory is away. */
+struct gm_rest_waits {
+	uint64_t since; /* of the oldest; 0: none */
+	uint64_t bytes; /* that they lack together, what is away included; 0: unknown */
+};
+struct gm_rest_waits gm_rest_waits(unsigned ordinal);
 
 /* modules.h */
 void gm_rest_forget(void);

@@ -35,14 +35,14 @@ static unsigned retry_ordinal(int where)
 	return context ? context->ordinal : 0;
 }
 
-bool gm_retry(CUresult result, int where, uint64_t *since)
+bool gm_retry(CUresult result, int where, uint64_t bytes, uint64_t *since)
 {
 	if (GM_LIKELY(result != CUDA_ERROR_OUT_OF_MEMORY))
 		return false;
 	const unsigned ordinal = retry_ordinal(where);
 	if (!retry_reclaim_own(where == GM_LACK_HOST ? -1 : (int)ordinal) &&
 	    (where == GM_LACK_HOST ||
-	     (!gm_others_reclaim(ordinal) && !gm_turns_retry(ordinal, since))))
+	     (!gm_others_reclaim(ordinal) && !gm_turns_retry(ordinal, bytes, since))))
 		return false;
 	gm_counter_add(ordinal, GM_C_retry_calls, 1);
 	return true;

@@ -14,51 +14,53 @@
  * True: a call that failed with `result` is worth a retry: it lacked memory at `where` (an ordinal,
  * or a GM_LACK_*), and the pools of this process had some to return to the driver, or, if they had
  * none, those of other processes on that device, which are not asked for memory of the host; or
- * another process has fallen asleep (shim/turns.h). *since: 0 at first; time of the first such
- * wait. Inside of gm_shim_enter; may wait for the GPU, and for other processes (shim/others.h).
+ * another process has fallen asleep (shim/turns.h). `bytes`: asked for; 0: unknown. *since: 0 at
+ * first; time of the first such wait. Inside of gm_shim_enter; may wait for the GPU, and for other
+ * processes (shim/others.h).
  */
-bool gm_retry(CUresult result, int where, uint64_t *since);
+bool gm_retry(CUresult result, int where, uint64_t bytes, uint64_t *since);
 
 /* At most: for memory of this process, then for that of others, then for those that sleep. */
 #define GM_RETRIES 18
 
 /* GM_PASS, with such retries. `where` is evaluated only after a lack of memory. */
-#define GM_PASS_AGAIN(where, call)                                                                 \
-	({                                                                                         \
-		CUresult tried_ = GM_PASS(call);                                                   \
-		uint64_t since_ = 0;                                                               \
-		for (unsigned tries_ = 0; GM_UNLIKELY(tried_ == CUDA_ERROR_OUT_OF_MEMORY) &&       \
-					  tries_ < GM_RETRIES && gm_retry(tried_, where, &since_); \
-		     tries_++)                                                                     \
-			tried_ = GM_PASS(call);                                                    \
-		tried_;                                                                            \
+#define GM_PASS_AGAIN(where, bytes, call)                                                      \
+	({                                                                                     \
+		CUresult tried_ = GM_PASS(call);                                               \
+		uint64_t since_ = 0;                                                           \
+		for (unsigned tries_ = 0;                                                      \
+		     GM_UNLIKELY(tried_ == CUDA_ERROR_OUT_OF_MEMORY) && tries_ < GM_RETRIES && \
+		     gm_retry(tried_, where, bytes, &since_);                                  \
+		     tries_++)                                                                 \
+			tried_ = GM_PASS(call);                                                \
+		tried_;                                                                        \
 	})
 
 /* The same; a lack of memory is reported (shim/lack.h). `bytes` is evaluated then only. In the
  * handler of `symbol`. */
 #define GM_PASS_RETRY(symbol, where, bytes, call)                   \
 	({                                                          \
-		CUresult last_ = GM_PASS_AGAIN(where, call);        \
+		CUresult last_ = GM_PASS_AGAIN(where, bytes, call); \
 		if (GM_UNLIKELY(last_ == CUDA_ERROR_OUT_OF_MEMORY)) \
 			gm_lack(GM_HOOK_##symbol, where, bytes);    \
 		last_;                                              \
 	})
 
 /* The same outside of gm_shim_enter: the guard is put up only if the first try fails. */
-#define GM_RETRY_UNGUARDED(symbol, call)                                                     \
-	({                                                                                   \
-		CUresult tried_ = (call);                                                    \
-		if (GM_UNLIKELY(tried_ == CUDA_ERROR_OUT_OF_MEMORY) && gm_shim_enter()) {    \
-			uint64_t since_ = 0;                                                 \
-			for (unsigned tries_ = 0;                                            \
-			     tries_ < GM_RETRIES && gm_retry(tried_, GM_LACK_HERE, &since_); \
-			     tries_++)                                                       \
-				tried_ = GM_PASS(call);                                      \
-			if (tried_ == CUDA_ERROR_OUT_OF_MEMORY)                              \
-				gm_lack(GM_HOOK_##symbol, GM_LACK_HERE, 0);                  \
-			gm_shim_leave();                                                     \
-		}                                                                            \
-		tried_;                                                                      \
+#define GM_RETRY_UNGUARDED(symbol, call)                                                        \
+	({                                                                                      \
+		CUresult tried_ = (call);                                                       \
+		if (GM_UNLIKELY(tried_ == CUDA_ERROR_OUT_OF_MEMORY) && gm_shim_enter()) {       \
+			uint64_t since_ = 0;                                                    \
+			for (unsigned tries_ = 0;                                               \
+			     tries_ < GM_RETRIES && gm_retry(tried_, GM_LACK_HERE, 0, &since_); \
+			     tries_++)                                                          \
+				tried_ = GM_PASS(call);                                         \
+			if (tried_ == CUDA_ERROR_OUT_OF_MEMORY)                                 \
+				gm_lack(GM_HOOK_##symbol, GM_LACK_HERE, 0);                     \
+			gm_shim_leave();                                                        \
+		}                                                                               \
+		tried_;                                                                         \
 	})
 
 /* Outside of gm_shim_enter: a lack of memory of a call that is not retried is reported. */

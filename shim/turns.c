@@ -19,9 +19,11 @@
 
 #define MOST 64		     /* processes that are asked in a round */
 #define PATIENCE 1000000000u /* ns for the replies of a round */
+#define GLANCE 20000000u     /* the same for the first round of a wake, which may lack nothing */
 #define NAP 1000000u	     /* ns between two looks at the door */
 #define TRY_EVERY 100000000u /* ns between two tries although no process has changed */
-#define SEEN 65536	     /* more than processes: a process, in gm_turns_found.seen */
+#define UNKNOWN (UINT64_C(1) << 56) /* bytes, more than any device has */
+#define SEEN 65536		    /* more than processes: a process, in gm_turns_found.seen */
 
 /* --- a round --- */
 
@@ -33,7 +35,12 @@ struct peer {
 struct round {
 	const struct gm_turn *turn;
 	unsigned ordinal, n;
-	uint64_t since, end; /* ns: since when this process waits; end of the round */
+	uint64_t since, end;   /* ns: since when this process waits; end of the round */
+	bool glances;	       /* it is short, so a process without an answer is asked again */
+	uint64_t lacks, needs; /* bytes of elders, and of this wait; 0: unknown */
+	uint64_t available;    /* bytes of the device */
+	bool known;	       /* `available` is */
+	uint64_t own;	       /* idle bytes of this process's pool */
 	struct peer of[MOST];
 };
 
@@ -70,7 +77,7 @@ static bool peer_receive(const struct round *round, struct peer *peer)
 	struct gm_node_message reply;
 	peer->link.end = round->end;
 	enum gm_node_result result = gm_node_receive(&peer->link, GM_NODE_TURN, &reply);
-	if (result == GM_NODE_SILENT)
+	if (result == GM_NODE_SILENT && !round->glances)
 		gm_others_add_overdue(peer->nonce, gm_clock_ns());
 	if (result != GM_NODE_OK)
 		return false;
@@ -94,13 +101,15 @@ static bool peer_is_elder(const struct round *round, const struct peer *peer)
 	return theirs && (theirs < ours || (theirs == ours && peer->nonce < round->turn->nonce));
 }
 
-static void found_add(struct gm_turns_found *found, const struct round *round,
-		      const struct peer *peer)
+static void found_add(struct gm_turns_found *found, struct round *round, const struct peer *peer)
 {
 	const struct gm_turn_reply *r = &peer->reply;
+	bool elder = peer_is_elder(round, peer);
 	bool may =
 		r->state == GM_TURN_MOVES || r->state == GM_TURN_BUSY || r->state == GM_TURN_IDLE;
-	found->elder |= peer_is_elder(round, peer);
+	found->elder |= elder;
+	if (elder)
+		round->lacks += r->lacks ? r->lacks : UNKNOWN;
 	found->moves |= r->state == GM_TURN_MOVES;
 	found->stays |= may && r->stay;
 	found->may |= may;
@@ -121,18 +130,34 @@ static struct peer *peer_choose(struct round *round)
 	return best;
 }
 
-/* All together have too little: nobody sleeps in vain. */
-static bool cannot_suffice(const struct gm_turn *turn, const struct gm_turns_found *found,
-			   unsigned ordinal)
+/* What the wait needs of the device: for a wake, and a process that sleeps, what is away. */
+static void round_measure(struct round *round)
 {
 	struct gm_pool_stats stats = {0};
-	struct gm_pool *pool = gm_shim_pool_if_any(ordinal);
-	uint64_t available;
-	if (!turn->bytes || found->moves || !gm_used_read(ordinal, NULL, &available))
-		return false;
+	struct gm_pool *pool = gm_shim_pool_if_any(round->ordinal);
+	const struct gm_rest_wait *wait = &round->turn->wait;
 	if (pool)
 		gm_pool_stats(pool, &stats);
-	return turn->bytes + stats.away > available + found->bytes + stats.idle + stats.retired;
+	if (wait->ordinal == GM_REST_ANY || wait->bytes)
+		round->needs = wait->bytes + stats.away;
+	round->own = stats.idle + stats.retired;
+	round->known = round->needs && gm_used_read(round->ordinal, NULL, &round->available);
+}
+
+static void found_judge(struct gm_turns_found *found, const struct round *round)
+{
+	if (!round->known)
+		return;
+	found->suffices = round->needs <= round->available;
+	if (found->elder && round->needs + round->lacks <= round->available)
+		found->elder = false;
+}
+
+/* All together have too little: nobody sleeps in vain. */
+static bool cannot_suffice(const struct round *round, const struct gm_turns_found *found)
+{
+	return round->known && !found->moves &&
+	       round->needs > round->available + found->bytes + round->own;
 }
 
 static void round_order(struct round *round, const struct gm_turns_found *found)
@@ -153,8 +178,9 @@ static void round_make(struct gm_turn *turn, unsigned ordinal)
 		return;
 	round->turn = turn;
 	round->ordinal = ordinal;
-	round->since = gm_rest_waits_since((int)ordinal);
-	round->end = gm_clock_ns() + PATIENCE;
+	round->since = gm_rest_waits(ordinal).since;
+	round->glances = turn->wait.ordinal == GM_REST_ANY && !turn->rounds;
+	round->end = gm_clock_ns() + (round->glances ? GLANCE : PATIENCE);
 	gm_node_each(gm_shim_devices[ordinal].uuid, peer_ask, round);
 	for (unsigned i = round->n; i-- > 0;) {
 		if (peer_receive(round, &round->of[i]))
@@ -162,7 +188,9 @@ static void round_make(struct gm_turn *turn, unsigned ordinal)
 		else
 			peer_drop(round, i);
 	}
-	if (cannot_suffice(turn, &found, ordinal))
+	round_measure(round);
+	found_judge(&found, round);
+	if (cannot_suffice(round, &found))
 		found.may = false;
 	else if (found.seen == turn->seen_on[ordinal])
 		round_order(round, &found);
@@ -173,15 +201,16 @@ static void round_make(struct gm_turn *turn, unsigned ordinal)
 	turn->found.bytes += found.bytes;
 	turn->found.seen += found.seen;
 	turn->found.elder |= found.elder;
+	turn->found.suffices |= found.suffices;
 	turn->found.moves |= found.moves;
 	turn->found.stays |= found.stays;
 	turn->found.may |= found.may;
 }
 
-/* The time in which others move, or stay, is not counted. */
+/* The time in which others move, stay, or wait longer, is not counted. */
 static void turn_extend(struct gm_turn *turn, uint64_t now)
 {
-	if (turn->round && (turn->found.moves || turn->found.stays))
+	if (turn->round && (turn->found.moves || turn->found.stays || turn->found.elder))
 		turn->end += now - turn->round;
 	turn->end = turn->end < turn->most ? turn->end : turn->most;
 }
@@ -204,6 +233,7 @@ static void turn_ask(struct gm_turn *turn)
 	for (unsigned i = 0; i < gm_shim_n_devices; i++)
 		if (turn_is_of(turn, i))
 			round_make(turn, i);
+	turn->rounds++;
 }
 
 /* --- waits --- */
@@ -220,14 +250,15 @@ bool gm_turns_begin(struct gm_turn *turn, int ordinal, uint64_t bytes, uint64_t 
 {
 	struct gm_node_address mine;
 	unsigned any = ordinal >= 0 ? (unsigned)ordinal : 0;
+	while (ordinal < 0 && any + 1 < gm_shim_n_devices && !gm_shim_pool_if_any(any))
+		any++;
 	if (!atomic_load_explicit(&gm_door_used, memory_order_relaxed))
 		return false;
 	uint64_t now = gm_clock_ns();
 	since = since ? since : now;
-	*turn = (struct gm_turn){.wait = {.since = since, .ordinal = ordinal},
+	*turn = (struct gm_turn){.wait = {.since = since, .bytes = bytes, .ordinal = ordinal},
 				 .end = since + patience(ordinal, now),
 				 .most = since + GM_TURNS_MOST,
-				 .bytes = bytes,
 				 .pause = TRY_EVERY};
 	if (gm_node_join(gm_shim_devices[any].uuid, &mine) == 0)
 		turn->nonce = mine.nonce;
@@ -263,11 +294,13 @@ uint64_t gm_turns_reclaim(const struct gm_turn *turn)
 	return given;
 }
 
-/* A try is worth it if another process has less than before, or after a while. */
-static bool try_is_due(const struct gm_turn *turn, uint64_t now)
+/* A try is worth it if another process has less than before, or after a while; one that wakes this
+ * process, only if there is enough. */
+static bool try_is_due(const struct gm_turn *turn, bool asleep, uint64_t now)
 {
-	return !turn->found.elder && (!turn->tried || turn->found.seen != turn->seen_then ||
-				      now - turn->tried >= turn->pause);
+	const struct gm_turns_found *found = &turn->found;
+	bool again = asleep ? found->suffices : now - turn->tried >= turn->pause;
+	return !found->elder && (!turn->tried || found->seen != turn->seen_then || again);
 }
 
 static void try_begin(struct gm_turn *turn, uint64_t now)
@@ -312,7 +345,8 @@ bool gm_turns_await(struct gm_turn *turn, bool stays)
 			break;
 		}
 		turn->waited = true;
-		if (try_is_due(turn, now) && (!outside || door_enter(&failed))) {
+		bool asleep = outside && gm_door_state() == GM_DOOR_ASLEEP;
+		if (try_is_due(turn, asleep, now) && (!outside || door_enter(&failed))) {
 			try_begin(turn, now);
 			return true;
 		}
@@ -322,10 +356,10 @@ bool gm_turns_await(struct gm_turn *turn, bool stays)
 	return false;
 }
 
-bool gm_turns_retry(unsigned ordinal, uint64_t *since)
+bool gm_turns_retry(unsigned ordinal, uint64_t bytes, uint64_t *since)
 {
 	struct gm_turn turn;
-	if (!gm_turns_begin(&turn, (int)ordinal, 0, *since))
+	if (!gm_turns_begin(&turn, (int)ordinal, bytes, *since))
 		return false;
 	*since = turn.wait.since;
 	/* The call failed just now; a try is worth it only if something has changed by then. */

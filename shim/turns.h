@@ -24,11 +24,14 @@
  * outside (a launch that lacks memory, a call nested in another) waits only while nobody waits
  * longer; else it fails at once, as natively, and the older one goes on.
  *
- * A wait ends GM_TURNS_PATIENCE after its begin. The time in which others move memory, or stay for
- * the minimum after a wake, is not counted; GM_TURNS_MOST in total. An allocation fails at once if
- * nobody may sleep, or if all together have too little. After one that waited in vain, those of the
- * next GM_TURNS_PAUSE wait GM_TURNS_BRIEF: a program that takes memory until a call fails does not
- * wait each time, and a process that is idle still shows it. Any thread, no lock held.
+ * It may take memory, though, that suffices for both.
+ *
+ * A wait ends GM_TURNS_PATIENCE after its begin. The time in which others move memory, stay for the
+ * minimum after a wake, or wait longer, is not counted; GM_TURNS_MOST in total. An allocation fails
+ * at once if nobody may sleep, or if all together have too little. After one that waited in vain,
+ * those of the next GM_TURNS_PAUSE wait GM_TURNS_BRIEF: a program that takes memory until a call
+ * fails does not wait each time, and a process that is idle still shows it. Any thread, no lock
+ * held.
  */
 #ifndef GM_SHIM_TURNS_H
 #define GM_SHIM_TURNS_H
@@ -46,19 +49,20 @@
 struct gm_turns_found {
 	uint64_t bytes; /* that others may return */
 	unsigned seen;	/* changes if one of them falls asleep, ends or begins; 0: nobody */
-	bool elder;	/* another process waits longer */
-	bool moves;	/* another falls asleep or wakes */
-	bool stays;	/* another stays for the minimum */
-	bool may;	/* some process may sleep, now or later */
+	bool elder;    /* another process waits longer, for memory that does not suffice for both */
+	bool suffices; /* the device's free memory does, for this wait */
+	bool moves;    /* another falls asleep or wakes */
+	bool stays;    /* another stays for the minimum */
+	bool may;      /* some process may sleep, now or later */
 };
 
 struct gm_turn {
 	struct gm_rest_wait wait;
 	uint64_t end, most;    /* ns: time of the end; at the latest */
-	uint64_t bytes;	       /* that are lacking; 0: unknown */
 	uint64_t nonce;	       /* of this process */
 	uint64_t round, tried; /* ns: time of the last round, and of the last try */
-	uint64_t pause;	       /* ns between two tries although nothing has changed */
+	unsigned rounds;
+	uint64_t pause; /* ns between two tries although nothing has changed */
 	struct gm_turns_found found;
 	unsigned seen_then;		      /* `found.seen` at the last try */
 	unsigned seen_on[GM_COUNTER_DEVICES]; /* of each device, in the last round */
@@ -85,6 +89,6 @@ static inline bool gm_turns_is_over(const struct gm_turn *turn, uint64_t now)
 bool gm_turns_await(struct gm_turn *turn, bool stays);
 
 /* The same, once, for a call of the driver that is then retried. *since: 0 at its first time. */
-bool gm_turns_retry(unsigned ordinal, uint64_t *since);
+bool gm_turns_retry(unsigned ordinal, uint64_t bytes, uint64_t *since);
 
 #endif

@@ -44,7 +44,8 @@ static CUresult request_call(const struct request *q)
 
 static CUresult request_pass(const struct request *q)
 {
-	return q->again ? GM_PASS_AGAIN(GM_LACK_HERE, request_call(q)) : GM_PASS(request_call(q));
+	return q->again ? GM_PASS_AGAIN(GM_LACK_HERE, q->size, request_call(q))
+			: GM_PASS(request_call(q));
 }
 
 /* End a timed call. Returns the moment. */

@@ -59,6 +59,7 @@ struct gm_turn_reply {
 	uint32_t refusal; /* enum gm_refusal */
 	uint64_t bytes;	  /* of the device that its sleep would return */
 	uint64_t waits;	  /* ns of CLOCK_MONOTONIC since it waits itself; 0: it does not wait */
+	uint64_t lacks;	  /* bytes of the device that it waits for; 0: unknown */
 	uint64_t idle;	  /* ns since its last submission */
 	uint64_t stay;	  /* ns until it may be put to sleep after its wake */
 };

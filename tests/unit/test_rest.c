@@ -179,13 +179,22 @@ static void minimum(void)
 static void waits(void)
 {
 	struct gm_rest_wait any = {.since = 70, .ordinal = GM_REST_ANY},
-			    here = {.since = 50, .ordinal = 0}, there = {.since = 20, .ordinal = 1};
+			    here = {.since = 50, .bytes = 30, .ordinal = 0},
+			    there = {.since = 20, .ordinal = 1};
 	TAP_IS(ask(0).waits, 0, "a process that waits for nothing says so");
 	gm_rest_wait_begin(&any);
 	gm_rest_wait_begin(&there);
-	TAP_IS(ask(0).waits, 70, "a wait for any device counts, one for another device does not");
+	TAP_OK(ask(0).waits == 0 && ask(0).lacks == 0,
+	       "a wake waits for no device where nothing is away");
+	stats.away = 5;
+	TAP_OK(ask(0).waits == 70 && ask(0).lacks == 5,
+	       "it waits for what is away; a wait for another device does not count");
 	gm_rest_wait_begin(&here);
-	TAP_IS(ask(0).waits, 50, "the oldest of several waits counts");
+	TAP_OK(ask(0).waits == 50 && ask(0).lacks == 5 + 30,
+	       "the oldest of several waits counts, and all bytes");
+	here.bytes = 0;
+	TAP_IS(ask(0).lacks, 0, "a wait of unknown size makes the sum unknown");
+	stats.away = 0;
 	settle();
 	TAP_IS(ask(0).state, GM_TURN_IDLE, "a process that waits can be put to sleep");
 	gm_rest_wait_end(&any);

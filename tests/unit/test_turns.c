@@ -34,7 +34,7 @@ struct process {
 };
 static struct process processes[MOST];
 static unsigned n_processes, orders, open_links;
-static uint64_t now = 1000 * MS, available;
+static uint64_t now = 1000 * MS, available, away;
 static struct gm_rest_wait *wait;
 
 int __wrap_clock_gettime(clockid_t id, struct timespec *out);
@@ -140,16 +140,16 @@ void gm_rest_wait_end(struct gm_rest_wait *w)
 	wait = wait == w ? NULL : wait;
 }
 
-uint64_t gm_rest_waits_since(int ordinal)
+struct gm_rest_waits gm_rest_waits(unsigned ordinal)
 {
 	(void)ordinal;
-	return wait->since;
+	return (struct gm_rest_waits){.since = wait->since, .bytes = wait->bytes};
 }
 
 void __wrap_gm_pool_stats(struct gm_pool *pool, struct gm_pool_stats *out)
 {
 	(void)pool;
-	*out = (struct gm_pool_stats){0};
+	*out = (struct gm_pool_stats){.away = away};
 }
 
 bool gm_others_are_overdue(uint64_t nonce, uint64_t at)
@@ -297,7 +297,7 @@ static void order(void)
 	struct gm_turn turn;
 	BEGIN(GM_TURN_IDLE, GM_TURN_BUSY);
 	processes[1].reply.waits = 1;
-	TAP_OK(!allocate(5 * MIB, &took) && orders == 0 && is_about(took, GM_TURNS_PATIENCE),
+	TAP_OK(!allocate(5 * MIB, &took) && orders == 0 && is_about(took, GM_TURNS_MOST),
 	       "another waits longer: nothing is taken, and nobody is asked to sleep");
 	processes[1].reply.waits = now + 5000 * MS;
 	TAP_OK(allocate(50 * MIB, &took) && orders == 1, "one that began later does not matter");
@@ -313,6 +313,39 @@ static void order(void)
 	now += GM_TURNS_EVERY;
 	TAP_OK(gm_turns_may_take(&turn), "the larger nonce waits");
 	gm_turns_end(&turn);
+}
+
+/* A process that waits longer, for memory that suffices for both, or with too little. */
+static void beside_an_elder(void)
+{
+	uint64_t took;
+	BEGIN(GM_TURN_BUSY);
+	processes[0].reply.waits = 1;
+	processes[0].reply.lacks = 4 * MIB;
+	TAP_OK(allocate(5 * MIB, &took) && took < 50 * MS,
+	       "memory that suffices for both is taken");
+	processes[0].reply.lacks = 6 * MIB;
+	TAP_OK(!allocate(5 * MIB, &took) && is_about(took, GM_TURNS_MOST),
+	       "memory that does not is left to who waits longer, whose time is not counted");
+}
+
+static void vain_sleeps(void)
+{
+	uint64_t since = 0;
+	struct gm_turn turn;
+	BEGIN(GM_TURN_IDLE);
+	TAP_OK(!gm_turns_retry(0, 71 * MIB, &since) && orders == 0,
+	       "nobody sleeps for a call of the driver that asks for more than there is");
+	away = 71 * MIB;
+	gm_turns_begin(&turn, GM_REST_ANY, 0, 0);
+	gm_turns_may_take(&turn);
+	now += GM_TURNS_EVERY;
+	TAP_OK(gm_turns_may_take(&turn) && orders == 0, "nor for a wake of more than there is");
+	away = 70 * MIB;
+	now += GM_TURNS_EVERY;
+	TAP_OK(gm_turns_may_take(&turn) && orders == 1, "one that fits has its sleeper");
+	gm_turns_end(&turn);
+	away = 0;
 }
 
 static void wakes(void)
@@ -333,14 +366,14 @@ static void calls_of_the_driver(void)
 	BEGIN(GM_TURN_IDLE);
 	began = now;
 	gm_door_enter();
-	TAP_OK(gm_turns_retry(0, &since) && orders == 1, "a call of the driver is retried");
+	TAP_OK(gm_turns_retry(0, 0, &since) && orders == 1, "a call of the driver is retried");
 	TAP_OK(since == began && now > began,
 	       "after the sleep; its wait goes on from its beginning");
-	TAP_OK(!gm_turns_retry(0, &since), "it is not retried if nothing changes any more");
+	TAP_OK(!gm_turns_retry(0, 0, &since), "it is not retried if nothing changes any more");
 	BEGIN(GM_TURN_IDLE, GM_TURN_BUSY);
 	processes[1].reply.waits = 1;
 	began = now, since = 0;
-	TAP_OK(!gm_turns_retry(0, &since) && now == began,
+	TAP_OK(!gm_turns_retry(0, 0, &since) && now == began,
 	       "inside the door it fails at once if another waits longer");
 	gm_door_leave();
 }
@@ -357,6 +390,8 @@ int main(void)
 	in_vain();
 	order();
 	calls_of_the_driver();
+	beside_an_elder();
+	vain_sleeps();
 	wakes();
 	return tap_done();
 }
