@@ -285,6 +285,7 @@ void gm_store_begin(struct gm_store *store)
 {
 	if (!store->crew || !store->threads || store->expected <= GM_BANK_UNIT)
 		return;
+	spare_unmap(store);
 	if (store->expected > store->kept)
 		spare_map(store, gm_round_up(store->expected - store->kept, GM_BANK_UNIT));
 	store->populating = true;
