@@ -139,22 +139,23 @@ static CUresult core_stats(int ordinal, struct gpumem_stats *out)
 	return CUDA_SUCCESS;
 }
 
-static CUresult core_sleep(void)
+static CUresult core_move(CUresult (*move)(void))
 {
 	if (!gm_shim_enter())
 		return CUDA_ERROR_NOT_INITIALIZED;
-	CUresult result = gm_sleep_now();
+	CUresult result = move();
 	gm_shim_leave();
 	return result;
 }
 
+static CUresult core_sleep(void)
+{
+	return core_move(gm_sleep_now);
+}
+
 static CUresult core_wake(void)
 {
-	if (!gm_shim_enter())
-		return CUDA_ERROR_NOT_INITIALIZED;
-	CUresult result = gm_sleep_wake_now();
-	gm_shim_leave();
-	return result;
+	return core_move(gm_sleep_wake_now);
 }
 
 /* --- heaps: driver calls of their service threads, or of ours, are not the program's --- */

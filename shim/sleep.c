@@ -42,7 +42,8 @@ static struct gm_gate gate;
 static struct gm_move mover;
 static atomic_bool moving; /* a thread uses `mover`; others wait */
 static struct gm_futex_lock request_lock = {GM_FUTEX_LOCK_FREE, GM_LOCK_RANK_TABLE};
-static atomic_uint request, refusals; /* `request` and `asked` change together, under the lock */
+/* A request of the tool changes `request` and `asked` together, under the lock. */
+static atomic_uint request, refusals;
 static _Atomic uint64_t asked, done, moved_bytes;
 
 static void mover_take(void)

@@ -170,7 +170,7 @@ static void round_order(struct round *round, const struct gm_turns_found *found)
 }
 
 /* One device. If nobody fell asleep there since the last try, the idlest process shall. */
-static void round_make(struct gm_turn *turn, unsigned ordinal)
+static void round_make(struct gm_turn *turn, unsigned ordinal, bool first)
 {
 	struct round *round = calloc(1, sizeof *round);
 	struct gm_turns_found found = {0};
@@ -179,7 +179,7 @@ static void round_make(struct gm_turn *turn, unsigned ordinal)
 	round->turn = turn;
 	round->ordinal = ordinal;
 	round->since = gm_rest_waits(ordinal).since;
-	round->glances = turn->wait.ordinal == GM_REST_ANY && !turn->rounds;
+	round->glances = turn->wait.ordinal == GM_REST_ANY && first;
 	round->end = gm_clock_ns() + (round->glances ? GLANCE : PATIENCE);
 	gm_node_each(gm_shim_devices[ordinal].uuid, peer_ask, round);
 	for (unsigned i = round->n; i-- > 0;) {
@@ -225,15 +225,15 @@ static bool turn_is_of(const struct gm_turn *turn, unsigned ordinal)
 static void turn_ask(struct gm_turn *turn)
 {
 	uint64_t now = gm_clock_ns();
-	if (turn->round && now - turn->round < GM_TURNS_EVERY)
+	bool first = !turn->round;
+	if (!first && now - turn->round < GM_TURNS_EVERY)
 		return;
 	turn_extend(turn, now);
 	turn->found = (struct gm_turns_found){0};
 	turn->round = now;
 	for (unsigned i = 0; i < gm_shim_n_devices; i++)
 		if (turn_is_of(turn, i))
-			round_make(turn, i);
-	turn->rounds++;
+			round_make(turn, i, first);
 }
 
 /* --- waits --- */

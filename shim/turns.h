@@ -16,15 +16,14 @@
  *     moves ... asleep       --->            try
  *
  * Who began to wait first goes first, then the smaller nonce. Another process that waits takes no
- * memory meanwhile and asks nobody to sleep: a wake sends back what it has fetched so far.
+ * memory meanwhile and asks nobody to sleep, unless the free memory suffices for both: a wake sends
+ * back what it has fetched so far.
  *
  * Two processes, both awake, that wait in allocations would keep each other's memory. So such a
  * thread stands outside the door while it waits: its process can be put to sleep for the older one.
  * Then it wakes the process when it is its turn, and tries again. A thread that cannot stand
  * outside (a launch that lacks memory, a call nested in another) waits only while nobody waits
  * longer; else it fails at once, as natively, and the older one goes on.
- *
- * It may take memory, though, that suffices for both.
  *
  * A wait ends GM_TURNS_PATIENCE after its begin. The time in which others move memory, stay for the
  * minimum after a wake, or wait longer, is not counted; GM_TURNS_MOST in total. An allocation fails
@@ -61,8 +60,7 @@ struct gm_turn {
 	uint64_t end, most;    /* ns: time of the end; at the latest */
 	uint64_t nonce;	       /* of this process */
 	uint64_t round, tried; /* ns: time of the last round, and of the last try */
-	unsigned rounds;
-	uint64_t pause; /* ns between two tries although nothing has changed */
+	uint64_t pause;	       /* ns between two tries although nothing has changed */
 	struct gm_turns_found found;
 	unsigned seen_then;		      /* `found.seen` at the last try */
 	unsigned seen_on[GM_COUNTER_DEVICES]; /* of each device, in the last round */

@@ -86,7 +86,6 @@ static uint64_t memory_available(void)
 	return end == line + strlen(key) ? UINT64_MAX : kib * 1024;
 }
 
-/* Pages that banks will have, and do not have yet, are still available. */
 static uint64_t room_now(void)
 {
 	uint64_t machine = memory_available(), groups = gm_share_unused("");
@@ -94,7 +93,8 @@ static uint64_t room_now(void)
 	return room > RESERVE ? room - RESERVE : 0;
 }
 
-/* Kernels end processes that use more than their group may. */
+/* Kernels end processes that use more than their group may. Banks that were made ahead may have no
+ * pages yet, which the system still counts as available. */
 static bool room_is_there(struct gm_store *store, uint64_t size)
 {
 	if (store->promised < size) {

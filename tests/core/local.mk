@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # libgpumem-core, by itself and under the preload.
 check_PROGRAMS += %D%/program
-%C%_program_SOURCES = %D%/program.c tests/preload/program.h tests/preload/steer.h
+%C%_program_SOURCES = %D%/program.c %D%/holds.h tests/preload/program.h tests/preload/steer.h
 %C%_program_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)
 # A program, because a script that sets the library up would run tools that leak under a preload and a
 # sanitizer.
@@ -24,7 +24,7 @@ check_PROGRAMS += %D%/buffer
 %C%_buffer_LDFLAGS = -no-install
 %C%_buffer_LDADD = libgpumem-core.la tests/sim/lib/libcuda.so.1 -lpthread -ldl
 check_PROGRAMS += %D%/nap
-%C%_nap_SOURCES = %D%/nap.c tests/preload/program.h
+%C%_nap_SOURCES = %D%/nap.c %D%/holds.h tests/preload/cases.h tests/preload/program.h
 %C%_nap_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)
 %C%_nap_LDFLAGS = -no-install
 %C%_nap_LDADD = libgpumem-core.la tests/sim/lib/libcuda.so.1 -lpthread -ldl

@@ -3,13 +3,14 @@
  * A program linked with libgpumem-core that puts itself to sleep, and wakes itself, on the
  * simulated driver. Prints results. Usage: nap CASE
  */
-#include "../preload/program.h"
+#include "../preload/cases.h"
 
 #include <pthread.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "api/gpumem.h"
+#include "holds.h"
 
 #define BIG (64 * MIB)
 
@@ -26,16 +27,6 @@ static CUdeviceptr take(size_t size)
 static void yes(const char *what, bool is)
 {
 	printf("%s: %s\n", what, is ? "yes" : "no");
-}
-
-static bool holds(CUdeviceptr block, unsigned char byte)
-{
-	static unsigned char host[MIB];
-	MUST(cuMemcpyDtoH(host, block, sizeof host));
-	for (size_t i = 0; i < sizeof host; i++)
-		if (host[i] != byte)
-			return false;
-	return true;
 }
 
 /* Device memory is host memory here, and is unmapped while the process sleeps. */
@@ -134,17 +125,9 @@ static void threads(void)
 
 int main(int argc, char **argv)
 {
-	static const struct {
-		const char *name;
-		void (*run)(void);
-	} cases[] = {
+	static const struct program_case cases[] = {
 		{"nap", nap},		{"alone", alone},     {"in_capture", in_capture},
 		{"in_child", in_child}, {"threads", threads},
 	};
-	MUST(cuInit(0));
-	use_device(0);
-	for (size_t i = 0; argc == 2 && i < sizeof cases / sizeof *cases; i++)
-		if (strcmp(argv[1], cases[i].name) == 0)
-			cases[i].run();
-	return 0;
+	return case_run(cases, sizeof cases / sizeof *cases, argc, argv);
 }

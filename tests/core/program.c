@@ -12,6 +12,7 @@
 
 #include "../preload/steer.h"
 #include "api/gpumem.h"
+#include "holds.h"
 
 /* cuda.h hides it; every driver has it. */
 CUresult cuCtxCreate_v2(CUcontext *context, unsigned flags, CUdevice device);
@@ -66,16 +67,6 @@ static CUstream stream_new(void)
 static void scribble(void *block)
 {
 	memset(block, 0xee, MIB);
-}
-
-static bool holds(CUdeviceptr block, unsigned char byte)
-{
-	static unsigned char host[MIB];
-	MUST(cuMemcpyDtoH(host, block, sizeof host));
-	for (size_t i = 0; i < sizeof host; i++)
-		if (host[i] != byte)
-			return false;
-	return true;
 }
 
 static void same_stream(void)

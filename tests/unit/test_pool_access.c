@@ -111,22 +111,33 @@ static void during_give_back(void)
 /* --- while contents leave and return --- */
 
 static char store;
+static char calls[16]; /* of the mover, in their order */
+
+static void called(char call)
+{
+	size_t n = strlen(calls);
+	if (n + 1 < sizeof calls)
+		calls[n] = call;
+}
 
 static void *contents_out(void *arg, CUdeviceptr at, uint64_t size)
 {
 	(void)arg, (void)at, (void)size;
+	called('o');
 	return &store;
 }
 
 static bool contents_in(void *arg, CUdeviceptr at, uint64_t size, void *from)
 {
 	(void)arg, (void)at, (void)size, (void)from;
+	called('i');
 	return true;
 }
 
 static bool contents_finish(void *arg, void *from)
 {
 	(void)arg, (void)from;
+	called('f');
 	return true;
 }
 
@@ -142,6 +153,20 @@ static CUresult release(CUmemGenericAllocationHandle handle)
 {
 	peer_comes();
 	return fake_release(handle);
+}
+
+static void copies_overlap(void)
+{
+	start();
+	for (unsigned i = 0; i < 3; i++)
+		fake_alloc(pool, 8 * GM_MIB);
+	memset(calls, 0, sizeof calls);
+	TAP_OK(gm_pool_send(pool, &mover).result == CUDA_SUCCESS && !strcmp(calls, "oofoff"),
+	       "the next chunk's copy begins before the wait for the one before: %s", calls);
+	memset(calls, 0, sizeof calls);
+	TAP_OK(gm_pool_fetch(pool, &mover).result == CUDA_SUCCESS && !strcmp(calls, "iififf"),
+	       "and so on the way back: %s", calls);
+	fake_end(pool, "copies that overlap");
 }
 
 /* The peer is granted at a driver call while the chunk is unmapped. */
@@ -203,6 +228,7 @@ static void too_many(void)
 
 int main(void)
 {
+	copies_overlap();
 	during_growth();
 	refused();
 	during_give_back();
