@@ -61,8 +61,6 @@ SHARES(cuImportExternalSemaphore, CUexternalSemaphore *,
        const CUDA_EXTERNAL_SEMAPHORE_HANDLE_DESC *)
 SHARES(cuIpcGetEventHandle, CUipcEventHandle *, CUevent)
 SHARES(cuIpcOpenEventHandle, CUevent *, CUipcEventHandle)
-SHARES(cuMemExportToShareableHandle, void *, CUmemGenericAllocationHandle,
-       CUmemAllocationHandleType, unsigned long long)
 SHARES(cuMemPoolExportPointer, CUmemPoolPtrExportData *, CUdeviceptr)
 SHARES(cuMemPoolExportToShareableHandle, void *, CUmemoryPool, CUmemAllocationHandleType,
        unsigned long long)
@@ -127,10 +125,6 @@ REPORTS(cuMemPrefetchAsync_ptsz, CUdeviceptr, size_t, CUdevice, CUstream)
 REPORTS(cuMemPrefetchAsync_v2, CUdeviceptr, size_t, CUmemLocation, unsigned, CUstream)
 REPORTS(cuMemPrefetchAsync_v2_ptsz, CUdeviceptr, size_t, CUmemLocation, unsigned, CUstream)
 REPORTS(cuMulticastAddDevice, CUmemGenericAllocationHandle, CUdevice)
-REPORTS(cuMulticastBindMem, CUmemGenericAllocationHandle, size_t, CUmemGenericAllocationHandle,
-	size_t, size_t, unsigned long long)
-REPORTS(cuMulticastBindMem_v2, CUmemGenericAllocationHandle, CUdevice, size_t,
-	CUmemGenericAllocationHandle, size_t, size_t, unsigned long long)
 REPORTS(cuStreamAddCallback, CUstream, CUstreamCallback, void *, unsigned)
 REPORTS(cuStreamAddCallback_ptsz, CUstream, CUstreamCallback, void *, unsigned)
 REPORTS(cuStreamWaitEvent, CUstream, CUevent, unsigned)

@@ -14,6 +14,7 @@
 #include "shim/context/capture.h"
 #include "shim/device.h"
 #include "shim/ipc/ipc.h"
+#include "shim/moves.h"
 #include "shim/refusal.h"
 
 #define DECLINE UINT64_C(1000000000) /* ns that a refusal stands */
@@ -46,31 +47,10 @@ static uint64_t idle_for(uint64_t now)
 	return now > rest.since ? now - rest.since : 0;
 }
 
-/* Bytes that leave a device in a sleep; `pinned`: those that stay. */
-static uint64_t bytes_on(unsigned ordinal, uint64_t *pinned)
-{
-	struct gm_pool_stats stats = {0};
-	struct gm_pool *pool = gm_shim_pool_if_any(ordinal);
-	if (pool)
-		gm_pool_stats(pool, &stats);
-	*pinned += stats.pinned;
-	uint64_t has = stats.mapped - stats.vacant + stats.lent, stays = stats.away + stats.pinned;
-	return has > stays ? has - stays : 0;
-}
-
 static bool process_shares(uint64_t pinned)
 {
 	return pinned || atomic_load(&shares) ||
 	       atomic_load_explicit(&gm_ipc_open, memory_order_relaxed);
-}
-
-static uint64_t away_on(unsigned ordinal)
-{
-	struct gm_pool_stats stats = {0};
-	struct gm_pool *pool = gm_shim_pool_if_any(ordinal);
-	if (pool)
-		gm_pool_stats(pool, &stats);
-	return stats.away;
 }
 
 /* Under the lock. `away`: bytes of this device. */
@@ -107,15 +87,16 @@ static enum gm_turn_state state_of(const struct gm_turn_reply *r, uint64_t pinne
 
 static void reply_fill(struct gm_turn_reply *r, unsigned ordinal)
 {
-	uint64_t pinned = 0, ignored = 0, now = gm_clock_ns(), away = away_on(ordinal);
+	const struct gm_moves_bytes here = gm_moves_bytes(ordinal);
+	uint64_t pinned = 0, now = gm_clock_ns();
 	struct gm_rest_waits waits;
-	r->bytes = bytes_on(ordinal, &pinned);
+	r->bytes = here.moves;
 	for (unsigned i = 0; i < gm_shim_n_devices; i++)
-		bytes_on(i, i == ordinal ? &ignored : &pinned);
+		pinned += gm_moves_bytes(i).stays;
 	gm_futex_lock_take(&lock);
 	r->idle = idle_for(now);
 	r->stay = rest.stays > now ? rest.stays - now : 0;
-	waits = waits_find(ordinal, away);
+	waits = waits_find(ordinal, here.away);
 	r->waits = waits.since;
 	r->lacks = waits.bytes;
 	r->state = state_of(r, pinned, now);
@@ -276,7 +257,7 @@ void gm_rest_wait_end(struct gm_rest_wait *wait)
 
 struct gm_rest_waits gm_rest_waits(unsigned ordinal)
 {
-	uint64_t away = away_on(ordinal);
+	uint64_t away = gm_moves_bytes(ordinal).away;
 	gm_futex_lock_take(&lock);
 	struct gm_rest_waits waits = waits_find(ordinal, away);
 	gm_futex_lock_release(&lock);

@@ -21,6 +21,7 @@
 #include "shim/copy/stage.h"
 #include "shim/device.h"
 #include "shim/give.h"
+#include "shim/moves.h"
 #include "shim/refusal.h"
 #include "shim/rest.h"
 #include "shim/sleep_bounds.h"
@@ -71,36 +72,12 @@ static void mover_leave(void)
 /* --- moves; the caller uses `mover` --- */
 
 /* `name`: of GM_CONTROL_NAME bytes; set only by a refusal. */
-static enum gm_refusal
-pools_move(struct gm_moved (*move)(struct gm_move *, struct gm_pool *, unsigned), char *name)
+static enum gm_refusal pools_move(bool out, char *name)
 {
-	uint64_t bytes = 0;
-	enum gm_refusal refusal = GM_REFUSAL_NONE;
-	for (unsigned i = 0; i < gm_shim_n_devices && refusal == GM_REFUSAL_NONE; i++) {
-		struct gm_pool *pool = gm_shim_pool_if_any(i);
-		if (!pool)
-			continue;
-		struct gm_moved moved = move(&mover, pool, i);
-		bytes += moved.bytes;
-		if (moved.result == CUDA_ERROR_OUT_OF_MEMORY)
-			refusal = GM_REFUSAL_DEVICE_MEMORY;
-		else if (moved.result != CUDA_SUCCESS)
-			refusal =
-				mover.refusal != GM_REFUSAL_NONE ? mover.refusal : GM_REFUSAL_CALL;
-		if (refusal != GM_REFUSAL_NONE)
-			snprintf(name, GM_CONTROL_NAME, "%s", mover.refused_for);
-	}
+	uint64_t bytes;
+	enum gm_refusal refusal = gm_moves_run(&mover, out, &bytes, name);
 	atomic_store(&moved_bytes, bytes);
 	return refusal;
-}
-
-static uint64_t bytes_to_move(void)
-{
-	uint64_t bytes = 0;
-	for (unsigned i = 0; i < gm_shim_n_devices; i++)
-		if (gm_shim_pool_if_any(i))
-			bytes += gm_move_need(gm_shim_pool_if_any(i)).moves;
-	return bytes;
 }
 
 /* `name`: of GM_CONTROL_NAME bytes, and "" before. */
@@ -114,7 +91,7 @@ static enum gm_refusal sleep_is_possible(char *name)
 		return refusal;
 	if (gm_capture_any())
 		return GM_REFUSAL_CAPTURE;
-	refusal = gm_move_find_room(&mover, bytes_to_move());
+	refusal = gm_move_find_room(&mover, gm_moves_need());
 	snprintf(name, GM_CONTROL_NAME, "%s", mover.refused_for);
 	return refusal;
 }
@@ -167,14 +144,14 @@ static enum gm_refusal pools_send(char *name)
 	enum gm_door_state to = GM_DOOR_OPEN;
 	char second[GM_CONTROL_NAME];
 	if (refusal == GM_REFUSAL_NONE) {
-		mover.store.expected = bytes_to_move();
+		mover.store.expected = gm_moves_need();
 		gm_sleep_store_bound(&mover);
 		stand_ins_make();
-		refusal = pools_move(gm_move_out, name);
+		refusal = pools_move(true, name);
 		stand_ins_make(); /* the device was full before */
 		to = GM_DOOR_ASLEEP;
 		if (refusal != GM_REFUSAL_NONE && !gm_gate_is_closed(&gate) &&
-		    pools_move(gm_move_in, second) == GM_REFUSAL_NONE)
+		    pools_move(false, second) == GM_REFUSAL_NONE)
 			to = GM_DOOR_OPEN;
 	}
 	gm_door_set(to);
@@ -227,8 +204,8 @@ static enum gm_refusal process_sleep(void)
 static void pools_return(uint64_t *bytes)
 {
 	char name[GM_CONTROL_NAME];
-	mover.store.expected = bytes_to_move();
-	pools_move(gm_move_out, name);
+	mover.store.expected = gm_moves_need();
+	pools_move(true, name);
 	*bytes = 0;
 }
 
@@ -238,7 +215,7 @@ static enum gm_refusal pools_try(struct gm_turn *turn, uint64_t *bytes, uint64_t
 {
 	bool may = gm_turns_may_take(turn);
 	uint64_t begin = gm_clock_ns();
-	enum gm_refusal refusal = may ? pools_move(gm_move_in, name) : GM_REFUSAL_DEVICE_MEMORY;
+	enum gm_refusal refusal = may ? pools_move(false, name) : GM_REFUSAL_DEVICE_MEMORY;
 	if (may && atomic_load(&moved_bytes)) {
 		*bytes += atomic_load(&moved_bytes);
 		*ns += gm_clock_ns() - begin;

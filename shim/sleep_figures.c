@@ -10,6 +10,7 @@
 #include "log/count.h"
 #include "log/log.h"
 #include "shim/device.h"
+#include "shim/foreign/physical.h"
 
 static struct gm_futex_lock lock = {GM_FUTEX_LOCK_FREE, GM_LOCK_RANK_TABLE};
 static enum gm_refusal last; /* under the lock, as the following */
@@ -54,6 +55,12 @@ void gm_sleep_record(enum gm_record_kind kind, enum gm_refusal refusal, const ch
 		       gm_refusal_text(refusal), *name ? ": " : "", name);
 }
 
+/* The two are read one after the other, so `part` may be the greater. */
+static uint64_t less(uint64_t all, uint64_t part)
+{
+	return all > part ? all - part : 0;
+}
+
 void gm_sleep_figures(struct gm_control *control, bool filed)
 {
 	gm_futex_lock_take(&lock);
@@ -66,15 +73,16 @@ void gm_sleep_figures(struct gm_control *control, bool filed)
 		struct gm_pool_stats stats = {0};
 		if (pool)
 			gm_pool_stats(pool, &stats);
-		control->mapped += stats.mapped - stats.vacant + stats.lent;
-		control->away += stats.away;
-		control->filed += filed ? stats.away : 0;
+		const uint64_t created = gm_physical_bytes(i).away, away = stats.away + created;
+		control->mapped += stats.mapped - stats.vacant + stats.lent + created;
+		control->away += away;
+		control->filed += filed ? away : 0;
 		control->pinned += stats.pinned;
 		control->lent += stats.lent;
 		control->questions += stats.stand_ins;
 		control->driver += gm_counter_get(i, GM_C_foreign_driver);
 		control->async += gm_counter_get(i, GM_C_foreign_async);
-		control->created += gm_counter_get(i, GM_C_foreign_created);
+		control->created += less(gm_counter_get(i, GM_C_foreign_created), created);
 		control->array += gm_counter_get(i, GM_C_foreign_array);
 		control->managed += gm_counter_get(i, GM_C_foreign_managed);
 		control->graph += gm_counter_get(i, GM_C_foreign_graph);

@@ -14,6 +14,7 @@
 #include "shim/context/capture.h"
 #include "shim/context/peer.h"
 #include "shim/device.h"
+#include "shim/foreign/physical.h"
 #include "shim/retry.h"
 
 /* Set in each BUFFER_ID of ours: the driver's own allocations have smaller ones. */
@@ -212,8 +213,10 @@ static CUresult attribute_set(const void *value, CUpointer_attribute attribute, 
 {
 	struct gm_block b;
 	struct gm_pool *pool = gm_shim_active() ? gm_shim_find(ptr, &b) : NULL;
-	if (!pool)
+	if (!pool) {
+		gm_physical_keep(ptr, 1);
 		return real.cuPointerSetAttribute(value, attribute, ptr);
+	}
 	if (!b.live || ptr - b.base >= b.size)
 		return real.cuPointerSetAttribute(value, attribute, GM_NOWHERE);
 	if (attribute != CU_POINTER_ATTRIBUTE_SYNC_MEMOPS || !value)

@@ -5,6 +5,7 @@
 #include "shim/block/question.h"
 #include "shim/call.h"
 #include "shim/device.h"
+#include "shim/foreign/physical.h"
 #include "shim/rest.h"
 #include "shim/retry.h"
 #include "shim/used.h"
@@ -31,7 +32,8 @@ static void memory_adjust(unsigned ordinal, const struct gm_pool_stats *pool, st
 	/* Others may have what a sleeping process gave back: then its blocks exceed the sum. */
 	uint64_t sum = m->available + pool->made;
 	uint64_t used_now = pool->lent + pool->handed_out - pool->vacant;
-	m->available = memory_least(m->total, sum > used_now ? sum - used_now : 0);
+	uint64_t taken = used_now + gm_physical_bytes(ordinal).away;
+	m->available = memory_least(m->total, sum > taken ? sum - taken : 0);
 	if (limit == UINT64_MAX)
 		return;
 	uint64_t used = used_now - pool->spare + gm_limit_measure(ordinal);
@@ -142,6 +144,8 @@ static CUresult range_handle(void *handle, CUdeviceptr dptr, size_t size,
 	struct gm_pool *pool = gm_shim_active() ? gm_shim_pool_at(dptr) : NULL;
 	CUresult result = pool ? range_pin(pool, dptr, size) : CUDA_SUCCESS;
 	gm_rest_share();
+	if (!pool)
+		gm_physical_keep(dptr, size);
 	if (result == CUDA_SUCCESS)
 		return real.cuMemGetHandleForAddressRange(handle, dptr, size, handleType, flags);
 	const int none = -1;
@@ -167,8 +171,12 @@ CUresult on_cuMemGetAccess(unsigned long long *flags, const CUmemLocation *locat
 	struct gm_block b;
 	bool in_range = false;
 	bool live = gm_shim_active() && gm_shim_find_live(ptr, &b, &in_range);
-	if (!live && !in_range)
+	if (!live && !in_range) {
+		if (flags && location && location->type == CU_MEM_LOCATION_TYPE_DEVICE &&
+		    gm_physical_access(ptr, location->id, flags))
+			return CUDA_SUCCESS;
 		return real.cuMemGetAccess(flags, location, ptr);
+	}
 	if (!flags || !location || location->type != CU_MEM_LOCATION_TYPE_DEVICE ||
 	    (unsigned)location->id >= gm_shim_n_devices)
 		return CUDA_ERROR_INVALID_VALUE;

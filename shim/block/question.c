@@ -3,6 +3,7 @@
 
 #include "shim/call.h"
 #include "shim/device.h"
+#include "shim/foreign/physical.h"
 
 static CUdeviceptr stand_in(struct gm_pool *pool)
 {
@@ -29,6 +30,15 @@ static CUresult question_enter(struct gm_question *question, struct gm_pool *poo
 	return gm_door_enter();
 }
 
+/* The address is in memory of cuMemCreate that may be away: no memory stands in for it. */
+static CUresult question_wake(struct gm_question *question)
+{
+	if (!gm_physical_may_leave(question->address))
+		return CUDA_SUCCESS;
+	question->entered = true;
+	return gm_door_try() ? CUDA_SUCCESS : gm_door_enter();
+}
+
 CUresult gm_question_begin(struct gm_question *question, CUdeviceptr address)
 {
 	bool ours = false;
@@ -39,7 +49,11 @@ CUresult gm_question_begin(struct gm_question *question, CUdeviceptr address)
 	if (ours && !question->live)
 		question->at = GM_NOWHERE;
 	struct gm_pool *pool = question->live ? gm_shim_pool_at(address) : NULL;
-	return pool ? question_enter(question, pool) : CUDA_SUCCESS;
+	if (pool)
+		return question_enter(question, pool);
+	return ours || !atomic_load_explicit(&gm_door_used, memory_order_relaxed)
+		       ? CUDA_SUCCESS
+		       : question_wake(question);
 }
 
 void gm_question_end(const struct gm_question *question)

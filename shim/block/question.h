@@ -9,6 +9,7 @@
  *     in a freed block           GM_NOWHERE
  *     in a block, door open      the address
  *     in a block, else           the stand-in, which a sleep makes; without one the process wakes
+ *     in memory of cuMemCreate   the address; a sleeping process wakes
  */
 #ifndef GM_SHIM_QUESTION_H
 #define GM_SHIM_QUESTION_H

@@ -15,14 +15,15 @@ struct gm_control {
 	uint64_t asked;	    /* total of requests, this one included */
 	uint64_t moved, ns; /* bytes of the last sleep or wake, and its time */
 	uint64_t given;	    /* total idle bytes returned to the driver at others' request */
-	uint64_t mapped;    /* bytes mapped by all pools, lent ones included */
+	uint64_t mapped;    /* bytes mapped by all pools, lent ones included; and away ones of
+			       cuMemCreate */
 	uint64_t away;	    /* part of mapped: off the device, in host memory or a file */
 	uint64_t filed;	    /* part of away: in a file */
 	uint64_t lent;	    /* part of mapped: lent to device heaps of kernels */
 	uint64_t pinned;    /* bytes that do not move: pinned chunks; and the following: */
 	uint64_t driver;    /* cuMemAlloc served by the driver */
 	uint64_t async;	    /* cuMemAllocAsync and its pools */
-	uint64_t created;   /* cuMemCreate of the program */
+	uint64_t created;   /* cuMemCreate of the program, on a device */
 	uint64_t array;	    /* arrays */
 	uint64_t managed;   /* cuMemAllocManaged */
 	uint64_t graph;	    /* memory nodes of graphs */

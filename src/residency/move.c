@@ -315,7 +315,9 @@ static void streams_end(struct gm_move *move)
 }
 
 /* pre: the context is current, if there is one. */
-static struct gm_moved chunks_move(struct gm_move *move, struct gm_pool *pool, bool out)
+static struct gm_moved contents_move(struct gm_move *move, bool out,
+				     struct gm_moved (*run)(void *, const struct gm_mover *),
+				     void *arg)
 {
 	const struct gm_mover mover = {contents_out, contents_in, contents_finish, contents_drop,
 				       move};
@@ -325,15 +327,15 @@ static struct gm_moved chunks_move(struct gm_move *move, struct gm_pool *pool, b
 	streams_make(move);
 	if (out && !move->folder.path)
 		gm_store_begin(&move->store);
-	moved = out ? gm_pool_send(pool, &mover) : gm_pool_fetch(pool, &mover);
+	moved = run(arg, &mover);
 	gm_store_stop(&move->store);
 	streams_end(move);
 	window_give(move);
 	return moved;
 }
 
-static struct gm_moved pool_move(struct gm_move *move, struct gm_pool *pool, unsigned device,
-				 bool out)
+struct gm_moved gm_move_run(struct gm_move *move, unsigned device, bool out,
+			    struct gm_moved (*run)(void *, const struct gm_mover *), void *arg)
 {
 	struct gm_moved moved = {.result = CUDA_SUCCESS};
 	CUcontext popped;
@@ -343,7 +345,7 @@ static struct gm_moved pool_move(struct gm_move *move, struct gm_pool *pool, uns
 	if (move->context)
 		moved.result = move->driver->cuCtxPushCurrent_v2(move->context->handle);
 	if (moved.result == CUDA_SUCCESS) {
-		moved = chunks_move(move, pool, out);
+		moved = contents_move(move, out, run, arg);
 		if (move->context)
 			move->driver->cuCtxPopCurrent_v2(&popped);
 	}
@@ -353,12 +355,22 @@ static struct gm_moved pool_move(struct gm_move *move, struct gm_pool *pool, uns
 	return moved;
 }
 
+static struct gm_moved pool_send(void *pool, const struct gm_mover *mover)
+{
+	return gm_pool_send(pool, mover);
+}
+
+static struct gm_moved pool_fetch(void *pool, const struct gm_mover *mover)
+{
+	return gm_pool_fetch(pool, mover);
+}
+
 struct gm_moved gm_move_out(struct gm_move *move, struct gm_pool *pool, unsigned device)
 {
-	return pool_move(move, pool, device, true);
+	return gm_move_run(move, device, true, pool_send, pool);
 }
 
 struct gm_moved gm_move_in(struct gm_move *move, struct gm_pool *pool, unsigned device)
 {
-	return pool_move(move, pool, device, false);
+	return gm_move_run(move, device, false, pool_fetch, pool);
 }

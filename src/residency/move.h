@@ -53,8 +53,14 @@ struct gm_move_need {
 };
 struct gm_move_need gm_move_need(const struct gm_pool *pool);
 
-/* Send or fetch one pool's chunks, in a context of its device; `device`: its ordinal. Bytes and
- * result are those of gm_pool_send. If the device has no context, no chunk has a block. */
+/* Call `run`, which sends memory of a device or fetches it, in a context of the device (its
+ * ordinal), with the mover for its copies. The result is that of `run`; UNKNOWN: no host memory, or
+ * no context can be made current. Without a context on the device copies fail. */
+struct gm_moved gm_move_run(struct gm_move *move, unsigned device, bool out,
+			    struct gm_moved (*run)(void *arg, const struct gm_mover *mover),
+			    void *arg);
+
+/* Send or fetch one pool's chunks. If the device has no context, no chunk has a block. */
 struct gm_moved gm_move_out(struct gm_move *move, struct gm_pool *pool, unsigned device);
 struct gm_moved gm_move_in(struct gm_move *move, struct gm_pool *pool, unsigned device);
 

@@ -11,7 +11,7 @@
  *     point    cuPointerGetAttribute: device memory
  *     questions  asks all about blocks, sleeps, and asks again: equal answers, and none wakes
  *     free     the first half of the blocks; take: new ones in their place
- *     others   allocates memory of five kinds that cannot be moved
+ *     others   allocates memory of five kinds that cannot be moved, and exports some
  *     room     the MiB that cuMemGetInfo answers; full: takes the whole device, and keeps it
  *     host N   uses N MiB of host memory; big N: a block of N MiB
  *     more N   a block of N MiB, if there is one
@@ -354,12 +354,16 @@ static void others_make(void)
 	CUipcMemHandle exported;
 	const CUDA_ARRAY_DESCRIPTOR shape = {
 		.Width = MIB, .Height = 1, .Format = CU_AD_FORMAT_UNSIGNED_INT8, .NumChannels = 1};
+	int descriptor;
 	const CUmemAllocationProp prop = {
 		.type = CU_MEM_ALLOCATION_TYPE_PINNED,
+		.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR,
 		.location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = 0}};
 	MUST(cuMemAllocAsync(&at, 4 * MIB, stream));
 	MUST(cuMemAllocManaged(&at, 3 * MIB, CU_MEM_ATTACH_GLOBAL));
 	MUST(cuMemCreate(&handle, 2 * MIB, &prop, 0));
+	MUST(cuMemExportToShareableHandle(&descriptor, handle,
+					  CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0));
 	MUST(cuArrayCreate_v2(&array, &shape));
 	MUST(cuIpcGetMemHandle(&exported, blocks[BLOCKS - 1]));
 	puts("made");
