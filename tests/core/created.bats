@@ -17,13 +17,13 @@ setup() {
 }
 
 @test "random calls on memory of cuMemCreate between sleeps keep all contents" {
-	run preloaded "$PROGRAMS/created" random 7 2000
+	run preloaded "$PROGRAMS/created" random 7 800
 	[ "$output" = 'random: right' ]
 	KNOBS+=(GPUMEM_SLEEP_STORE=64M)
-	run preloaded "$PROGRAMS/created" random 8 2000
+	run preloaded "$PROGRAMS/created" random 8 800
 	[ "$output" = 'random: right' ]
 	KNOBS=(GPUMEM_SLEEP=1 GPUMEM_SLEEP_STORE="$BATS_TEST_TMPDIR")
-	run preloaded "$PROGRAMS/created" random 9 500
+	run preloaded "$PROGRAMS/created" random 9 200
 	[ "$output" = 'random: right' ]
 }
 
