@@ -34,7 +34,7 @@ libgpumem_la_SOURCES += %D%/foreign/account.c %D%/foreign/account.h %D%/foreign/
 	%D%/foreign/async.c %D%/foreign/async.h %D%/foreign/create.c %D%/foreign/external.c \
 	%D%/foreign/foreign.c %D%/foreign/foreign.h %D%/foreign/graph.c %D%/foreign/graph.h \
 	%D%/foreign/host.c %D%/foreign/managed.c %D%/foreign/managed.h %D%/foreign/physical.c \
-	%D%/foreign/physical.h %D%/foreign/physical_move.c
+	%D%/foreign/physical.h %D%/foreign/physical_move.c %D%/foreign/prefetch.c %D%/foreign/prefetch.h
 # Blocks that processes share.
 libgpumem_la_SOURCES += %D%/ipc/export.c %D%/ipc/handle.h %D%/ipc/import.c %D%/ipc/ipc.h %D%/ipc/map.c \
 	%D%/ipc/map.h

@@ -23,6 +23,7 @@
 #include "shim/foreign/foreign.h"
 #include "shim/foreign/graph.h"
 #include "shim/foreign/physical.h"
+#include "shim/foreign/prefetch.h"
 #include "shim/give.h"
 #include "shim/ipc/ipc.h"
 #include "shim/kernel/handle.h"

@@ -6,6 +6,7 @@
 #include "residency/control.h"
 #include "shim/device.h"
 #include "shim/foreign/physical.h"
+#include "shim/foreign/prefetch.h"
 
 struct gm_moves_bytes gm_moves_bytes(unsigned ordinal)
 {
@@ -65,9 +66,19 @@ static struct gm_moved created_move(struct gm_move *mover, unsigned ordinal, boo
 	return gm_move_run(mover, ordinal, out, out ? created_send : created_fetch, &ordinal);
 }
 
+/* Awake, managed pages are where they were used last. */
+static struct gm_moved managed_move(struct gm_move *mover, unsigned ordinal, bool out)
+{
+	if (out)
+		return gm_prefetch_send(mover, ordinal);
+	gm_prefetch_woke(ordinal);
+	return (struct gm_moved){.result = CUDA_SUCCESS};
+}
+
 static struct gm_moved (*const kinds[])(struct gm_move *, unsigned ordinal, bool out) = {
 	pool_move,
 	created_move,
+	managed_move,
 };
 enum { KINDS = sizeof kinds / sizeof *kinds };
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The kinds of memory that leave the devices in a sleep, by device: the pool, and memory of
- * cuMemCreate (foreign/physical.h). One mover at a time, as for residency/move.h.
+ * The kinds of memory that leave the devices in a sleep, by device: the pool, memory of cuMemCreate
+ * (foreign/physical.h), and managed memory (foreign/prefetch.h). One mover at a time, as for
+ * residency/move.h.
  */
 #ifndef GM_SHIM_MOVES_H
 #define GM_SHIM_MOVES_H

@@ -11,6 +11,7 @@
 #include "log/log.h"
 #include "shim/device.h"
 #include "shim/foreign/physical.h"
+#include "shim/foreign/prefetch.h"
 
 static struct gm_futex_lock lock = {GM_FUTEX_LOCK_FREE, GM_LOCK_RANK_TABLE};
 static enum gm_refusal last; /* under the lock, as the following */
@@ -84,7 +85,8 @@ void gm_sleep_figures(struct gm_control *control, bool filed)
 		control->async += gm_counter_get(i, GM_C_foreign_async);
 		control->created += less(gm_counter_get(i, GM_C_foreign_created), created);
 		control->array += gm_counter_get(i, GM_C_foreign_array);
-		control->managed += gm_counter_get(i, GM_C_foreign_managed);
+		control->managed +=
+			less(gm_counter_get(i, GM_C_foreign_managed), gm_prefetch_sent(i));
 		control->graph += gm_counter_get(i, GM_C_foreign_graph);
 		control->external += gm_counter_get(i, GM_C_foreign_external);
 	}

@@ -388,6 +388,7 @@ static CUresult null_cuPointerGetAttribute(void *out U, CUpointer_attribute attr
 #define null_cuMemGetAddressRange_v2 NULL
 #define null_cuMemPoolGetAttribute NULL
 #define null_cuMemPoolTrimTo NULL
+#define null_cuMemPrefetchAsync NULL
 #define null_cuMemcpy2DAsync_v2 NULL
 #define null_cuMemcpyAsync NULL
 #define null_cuMemcpyDtoHAsync_v2 NULL

@@ -25,7 +25,7 @@ struct gm_control {
 	uint64_t async;	    /* cuMemAllocAsync and its pools */
 	uint64_t created;   /* cuMemCreate of the program, on a device */
 	uint64_t array;	    /* arrays */
-	uint64_t managed;   /* cuMemAllocManaged */
+	uint64_t managed;   /* cuMemAllocManaged, unless sent to the host */
 	uint64_t graph;	    /* memory nodes of graphs */
 	uint64_t external;  /* imports from another interface */
 	uint64_t questions; /* left on devices for questions about pointers */

@@ -190,6 +190,7 @@ struct sim_region {
 	uint64_t ctx_id;
 	unsigned flags;
 	bool sync_memops, freeing;
+	bool on_host; /* SIM_MANAGED: its pages were prefetched to the host */
 	struct sim_slab *slab;		       /* below 1 MiB: its slab */
 	struct sim_pool *pool;		       /* SIM_ASYNC */
 	struct sim_graph *graph;	       /* SIM_ASYNC: graph of its allocation node */

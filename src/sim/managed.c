@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Calls for managed memory, refused for any other memory. Nothing migrates here. */
+/*
+ * Calls for managed memory, refused for any other memory. The device has its pages until the whole
+ * of an allocation is prefetched to the host, and from its prefetch to a device on: no use migrates
+ * pages here.
+ */
 #include <string.h>
 
 #include "sim/internal.h"
@@ -24,12 +28,29 @@ static CUdevice location_device(CUmemLocation where)
 	return where.type == CU_MEM_LOCATION_TYPE_DEVICE ? where.id : CU_DEVICE_CPU;
 }
 
+/* False: the device has no room. Pieces below 1 MiB share pages, which stay. */
+static bool region_move(struct sim_region *region, size_t size, bool to_host)
+{
+	size_t whole = gm_round_up(region->size, SIM_PAGE);
+	if (region->slab || size != region->size || region->on_host == to_host)
+		return true;
+	if (to_host)
+		sim_uncharge(region->device, whole);
+	else if (sim_charge(region->device, whole) != CUDA_SUCCESS)
+		return false;
+	region->on_host = to_host;
+	return true;
+}
+
 CUresult sim_cuMemPrefetchAsync(CUdeviceptr at, size_t size, CUdevice device, CUstream handle)
 {
 	struct sim_stream *s;
 	CUresult result = sim_stream_of(handle, &s);
 	if (result == CUDA_SUCCESS)
 		result = range_check(at, size, device);
+	if (result == CUDA_SUCCESS &&
+	    !region_move(sim_region_find(at), size, device == CU_DEVICE_CPU))
+		result = CUDA_ERROR_OUT_OF_MEMORY;
 	return result == CUDA_SUCCESS ? sim_enqueue(s, NULL) : result;
 }
 

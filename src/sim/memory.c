@@ -256,7 +256,8 @@ void sim_memory_free(struct sim_region *region)
 		sim_pages_drop((void *)region->base, whole);
 	} else if (region->kind != SIM_REGISTERED) {
 		sim_pages_drop((void *)region->base, whole);
-		sim_uncharge(region->device, whole);
+		if (!region->on_host)
+			sim_uncharge(region->device, whole);
 	}
 	if (region->pool)
 		region->pool->used -= region->size;

@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: BSD-3-Clause
-# Memory of cuMemCreate leaves the device in a sleep, and returns.
+# Memory of cuMemCreate and managed memory leave the device in a sleep, and return.
 
 setup() {
 	. "$BATS_TEST_DIRNAME/../preload/behaviour.bash"
@@ -14,6 +14,12 @@ setup() {
 	run preloaded "$PROGRAMS/created" cases
 	echo "$output"
 	[ "$output" = $'sleeps\nbooks\nstays' ]
+}
+
+@test "managed memory goes to the host in a sleep; what the driver refuses stays, and the process sleeps" {
+	run preloaded "$PROGRAMS/created" managed
+	echo "$output"
+	[ "$output" = 'managed: right' ]
 }
 
 @test "random calls on memory of cuMemCreate between sleeps keep all contents" {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Memory of cuMemCreate in a process that sleeps: created WHAT. WHAT is `cases`, `random SEED N`,
- * or `failing`. Prints a line for each case; exit status 1: a case is wrong. Contents are compared
- * with a copy in host memory.
+ * Memory of cuMemCreate and managed memory in a process that sleeps: created WHAT. WHAT is `cases`,
+ * `managed`, `random SEED N`, or `failing`. Prints a line for each case; exit status 1: a case is
+ * wrong. Contents are compared with a copy in host memory.
  */
 #include <errno.h>
 #include <unistd.h>
@@ -223,6 +223,47 @@ static void case_stays(void)
 	puts("stays");
 }
 
+/* --- managed memory --- */
+
+static bool managed_is(CUdeviceptr at, size_t size, unsigned char byte)
+{
+	const unsigned char *bytes = (const unsigned char *)(uintptr_t)at;
+	return bytes[0] == byte && memcmp(bytes, bytes + 1, size - 1) == 0;
+}
+
+/* How the process sleeps with managed memory: its pages leave if they can, and it sleeps anyway. */
+static void managed_sleep(CUdeviceptr at, size_t size, bool leave, const char *what)
+{
+	make(&all[0], PAGE, 5);
+	size_t awake = device_free();
+	MUST((CUresult)gpumem_sleep());
+	is(!is_mapped(all[0].at[0]), "the process sleeps");
+	is((device_free() >= awake + PAGE + size) == leave, what);
+	is(managed_is(at, size, 88), "the host reads managed memory of a process that sleeps");
+	is(!is_mapped(all[0].at[0]), "and does not wake it");
+	is(all_are(), "it wakes");
+	end(&all[0]);
+}
+
+static void managed_run(void)
+{
+	CUdeviceptr at;
+	const size_t size = 8 * PAGE;
+	/* cuda.h has another form since 13.0 */
+	CUresult (*fetch)(CUdeviceptr, size_t, CUdevice, CUstream) = (CUresult(*)(
+		CUdeviceptr, size_t, CUdevice, CUstream))gm_sim_symbol(NULL, "cuMemPrefetchAsync");
+	MUST(cuMemAllocManaged(&at, size, CU_MEM_ATTACH_GLOBAL));
+	MUST(cuMemsetD8_v2(at, 88, size));
+	gm_sim_fail("cuMemPrefetchAsync", 1, CUDA_ERROR_INVALID_DEVICE);
+	managed_sleep(at, size, false, "memory that cannot be prefetched stays");
+	managed_sleep(at, size, true, "managed memory goes to the host");
+	MUST(fetch(at, size, 0, NULL));
+	managed_sleep(at, size, true, "and again, after it was on the device");
+	MUST(cuMemFree_v2(at));
+	MUST((CUresult)gpumem_sleep());
+	printf("managed: %s\n", wrong ? "WRONG" : "right");
+}
+
 /* --- random operations --- */
 
 static unsigned long long seed;
@@ -332,6 +373,8 @@ int main(int n, char **args)
 		random_run((unsigned)atoi(args[3]));
 	} else if (n > 1 && strcmp(args[1], "failing") == 0) {
 		failing_run();
+	} else if (n > 1 && strcmp(args[1], "managed") == 0) {
+		managed_run();
 	} else {
 		case_sleeps();
 		case_books();

@@ -11,7 +11,7 @@
  *     point    cuPointerGetAttribute: device memory
  *     questions  asks all about blocks, sleeps, and asks again: equal answers, and none wakes
  *     free     the first half of the blocks; take: new ones in their place
- *     others   allocates memory of five kinds that cannot be moved, and exports some
+ *     others   allocates memory of five kinds outside the pool, and exports some
  *     room     the MiB that cuMemGetInfo answers; full: takes the whole device, and keeps it
  *     host N   uses N MiB of host memory; big N: a block of N MiB
  *     more N   a block of N MiB, if there is one
