@@ -190,14 +190,14 @@ struct sim_region {
 	uint64_t ctx_id;
 	unsigned flags;
 	bool sync_memops, freeing;
-	bool on_host; /* SIM_MANAGED: its pages were prefetched to the host */
-	struct sim_slab *slab;		       /* below 1 MiB: its slab */
-	struct sim_pool *pool;		       /* SIM_ASYNC */
-	struct sim_graph *graph;	       /* SIM_ASYNC: graph of its allocation node */
-	bool node_frees;		       /* ... and another node frees it */
-	struct sim_handle *handle;	       /* SIM_MAPPING */
-	struct sim_ipc *ipc;		       /* SIM_IPC: the memory, and its references */
-	int file;			       /* SIM_DEVICE of 1 MiB and more: as in a slab */
+	bool on_host;		   /* SIM_MANAGED: its pages were prefetched to the host */
+	struct sim_slab *slab;	   /* below 1 MiB: its slab */
+	struct sim_pool *pool;	   /* SIM_ASYNC */
+	struct sim_graph *graph;   /* SIM_ASYNC: graph of its allocation node */
+	bool node_frees;	   /* ... and another node frees it */
+	struct sim_handle *handle; /* SIM_MAPPING */
+	struct sim_ipc *ipc;	   /* SIM_IPC: the memory, and its references */
+	int file;		   /* SIM_DEVICE of 1 MiB and more: as in a slab */
 	unsigned char access[SIM_MAX_DEVICES]; /* SIM_MAPPING: CUmemAccess_flags by device */
 };
 
