@@ -37,7 +37,7 @@ libgpumem_la_SOURCES += %D%/foreign/account.c %D%/foreign/account.h %D%/foreign/
 	%D%/foreign/physical.h %D%/foreign/physical_move.c %D%/foreign/prefetch.c %D%/foreign/prefetch.h
 # Blocks that processes share.
 libgpumem_la_SOURCES += %D%/ipc/export.c %D%/ipc/handle.h %D%/ipc/import.c %D%/ipc/ipc.h %D%/ipc/map.c \
-	%D%/ipc/map.h
+	%D%/ipc/map.h %D%/ipc/opens.c %D%/ipc/opens.h
 # Kernels, and malloc in them.
 libgpumem_la_SOURCES += %D%/kernel/handle.c %D%/kernel/handle.h %D%/kernel/heaplimit.c \
 	%D%/kernel/heaplimit.h %D%/kernel/inkernel.c %D%/kernel/inkernel.h %D%/kernel/inkernel_log.c \

@@ -21,6 +21,7 @@
 #include "shim/copy/stage.h"
 #include "shim/device.h"
 #include "shim/give.h"
+#include "shim/ipc/opens.h"
 #include "shim/moves.h"
 #include "shim/refusal.h"
 #include "shim/rest.h"
@@ -36,7 +37,7 @@
 #define ASK_EVERY 100000000u /* ns between two requests to other processes */
 #define CHECK_EVERY 100000000u
 
-enum { ASK_SLEEP = 1, ASK_WAKE = 2, ASK_TURN = 4, ASK_SHRINK = 8 };
+enum { ASK_SLEEP = 1, ASK_WAKE = 2, ASK_TURN = 4, ASK_SHRINK = 8, ASK_OPEN = 16 };
 
 static struct gm_worker worker;
 static struct gm_gate gate;
@@ -144,6 +145,7 @@ static enum gm_refusal pools_send(char *name)
 	enum gm_door_state to = GM_DOOR_OPEN;
 	char second[GM_CONTROL_NAME];
 	if (refusal == GM_REFUSAL_NONE) {
+		gm_opens_sweep();
 		mover.store.expected = gm_moves_need();
 		gm_sleep_store_bound(&mover);
 		stand_ins_make();
@@ -368,7 +370,8 @@ static void request_serve(void)
 		turn_take();
 	if (asks & ASK_SLEEP)
 		process_sleep();
-	if (asks & ASK_WAKE && request_wake() == CUDA_SUCCESS)
+	bool awake = asks & (ASK_WAKE | ASK_OPEN) && request_wake() == CUDA_SUCCESS;
+	if (asks & ASK_WAKE && awake)
 		gm_sleep_outcome(GM_REFUSAL_NONE, "");
 	if (asks & (ASK_SLEEP | ASK_WAKE))
 		atomic_store(&done, number);
@@ -463,13 +466,24 @@ static void request_check(int error)
 	atomic_store(&done, atomic_load(&asked));
 }
 
-static int turn_begin(void)
+/* Ask the thread for what no tool waits for. */
+static int ask_begin(unsigned ask)
 {
-	atomic_fetch_or(&request, ASK_TURN);
+	atomic_fetch_or(&request, ask);
 	int error = sleeper_start();
 	if (error)
-		atomic_fetch_and(&request, ~(unsigned)ASK_TURN);
+		atomic_fetch_and(&request, ~ask);
 	return error;
+}
+
+static int turn_begin(void)
+{
+	return ask_begin(ASK_TURN);
+}
+
+void gm_sleep_wake_later(void)
+{
+	ask_begin(ASK_OPEN);
 }
 
 static enum gm_node_result control_answer(size_t size, struct gm_node_message *reply, unsigned ask)

@@ -22,6 +22,10 @@ void gm_sleep_join(unsigned ordinal);
 CUresult gm_sleep_now(void);
 CUresult gm_sleep_wake_now(void);
 
+/* Another process wants memory that may be away: the thread gpumem-sleep wakes the process, after a
+ * sleep that is in progress. Does not wait. */
+void gm_sleep_wake_later(void);
+
 /* The process exits: its sleep thread makes no further call of the driver. */
 void gm_sleep_exit(void);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The exporter: cuIpcGetMemHandle, and replies to processes that open its handles. The block is
- * pinned from then on. Descriptors are made on request of a process, and none is kept: it would
- * keep the memory after the program has freed it.
+ * The exporter: cuIpcGetMemHandle, and replies to processes that open its handles. While one has
+ * the block open, it stays on the device (opens.h). Descriptors are made on request of a process,
+ * and none is kept: it would keep the memory after the program has freed it.
  */
 #include <stdatomic.h>
 #include <string.h>
@@ -11,11 +11,14 @@
 #include "base/msg.h"
 #include "base/sys.h"
 #include "log/count.h"
+#include "residency/door.h"
 #include "shim/call.h"
 #include "shim/device.h"
 #include "shim/ipc/handle.h"
 #include "shim/ipc/ipc.h"
+#include "shim/ipc/opens.h"
 #include "shim/rest.h"
+#include "shim/sleep.h"
 
 static _Atomic uint64_t secret; /* 0: no export yet */
 static atomic_bool opened;	/* another process has opened an export */
@@ -41,7 +44,8 @@ static enum gm_node_result export_refused(CUresult result)
 	return GM_NODE_REFUSED;
 }
 
-static void reply_fill(struct gm_node_message *message, const struct gm_export *e)
+/* `page`: a descriptor; -1: none. */
+static void reply_fill(struct gm_node_message *message, const struct gm_export *e, int page)
 {
 	struct gm_ipc_reply reply = {
 		.offset = e->offset,
@@ -50,40 +54,88 @@ static void reply_fill(struct gm_node_message *message, const struct gm_export *
 		.chunks = e->chunks,
 		.first = e->first,
 		.n = e->n,
+		.page = page >= 0,
 	};
 	for (unsigned i = 0; i < e->n; i++) {
 		reply.part[i] = e->part[i].size;
 		message->fds[i] = e->part[i].fd;
 	}
 	message->n_fds = e->n;
+	if (page >= 0)
+		message->fds[message->n_fds++] = page;
 	message->size = sizeof reply;
 	memcpy(message->data, &reply, sizeof reply);
+}
+
+/* A sleep or a wake is in progress, or the block is off the device. This thread does not wait: the
+ * other process asks again. */
+static enum gm_node_result reply_again(struct gm_node_message *message)
+{
+	struct gm_ipc_reply reply = {.again = 1};
+	gm_sleep_wake_later();
+	message->size = sizeof reply;
+	memcpy(message->data, &reply, sizeof reply);
+	return GM_NODE_OK;
+}
+
+/* The first reply of an open: from now on the block stays on the device. Without GPUMEM_SLEEP
+ * nothing moves, so nobody asks whether it is still open. */
+static bool open_begin(const struct gm_ipc_handle *handle, struct gm_export *e, int *page)
+{
+	*page = -1;
+	if (!atomic_load(&gm_door_used) ||
+	    gm_opens_add(handle->base, handle->id, gm_node_asker(), page))
+		return true;
+	for (unsigned i = 0; i < e->n; i++)
+		gm_sys_close(e->part[i].fd);
+	return false;
+}
+
+/* Inside the door, so that no chunk is away or moving. */
+static enum gm_node_result export_give(struct gm_pool *pool, const struct gm_ipc_request *q,
+				       struct gm_node_message *message)
+{
+	const struct gm_ipc_handle *handle = &q->handle;
+	struct gm_export e;
+	int page = -1;
+	if (!q->first)
+		gm_opens_make_room();
+	if (!q->first && !gm_pool_share_open(pool, handle->base, handle->id, true))
+		return GM_NODE_REFUSED;
+	CUresult result = gm_pool_export(pool, handle->base, handle->id, (unsigned)q->first, &e);
+	bool given = result == CUDA_SUCCESS && (q->first || open_begin(handle, &e, &page));
+	if (!given && !q->first)
+		gm_opens_check(handle->base, handle->id);
+	if (!given)
+		return result == CUDA_SUCCESS ? GM_NODE_REFUSED : export_refused(result);
+	reply_fill(message, &e, page);
+	return GM_NODE_OK;
 }
 
 static enum gm_node_result export_answer(const void *bytes, size_t size,
 					 struct gm_node_message *message)
 {
 	struct gm_ipc_request q;
-	struct gm_export e;
+	struct gm_block b;
 	if (size != sizeof q || !gm_shim_active())
 		return GM_NODE_REFUSED;
 	memcpy(&q, bytes, sizeof q);
 	struct gm_pool *pool = gm_shim_pool_at(q.handle.base);
 	if (!pool || q.handle.secret != atomic_load(&secret) || q.first > UINT32_MAX)
 		return GM_NODE_REFUSED;
+	if (!gm_pool_find(pool, q.handle.base, &b) || !b.live || b.id != q.handle.id)
+		return GM_NODE_REFUSED; /* freed: no reason to wake */
+	if (!gm_door_try())
+		return reply_again(message);
 	gm_shim_inside = 1;
-	CUresult result = gm_pool_export(pool, q.handle.base, q.handle.id, (unsigned)q.first, &e);
+	enum gm_node_result result = export_give(pool, &q, message);
 	gm_shim_inside = 0; /* exit handlers of the program may run on this thread */
-	if (result != CUDA_SUCCESS)
-		return export_refused(result);
-	reply_fill(message, &e);
-	if (q.first == 0) {
-		struct gm_block b;
+	gm_door_leave();
+	if (result == GM_NODE_OK && q.first == 0) {
 		atomic_store(&opened, true);
-		gm_pool_find(pool, q.handle.base, &b);
 		gm_counter_add(b.ordinal, GM_C_ipc_exports_opened, 1);
 	}
-	return GM_NODE_OK;
+	return result;
 }
 
 /* --- on the program's thread --- */
@@ -103,7 +155,7 @@ static CUresult export_block(CUipcMemHandle *out, struct gm_pool *pool, const st
 			    "memory here; GPUMEM_IPC=native leaves blocks of 2 MiB and more to it");
 		return export_native(out);
 	}
-	CUresult result = gm_pool_pin(pool, b->base, b->size);
+	CUresult result = gm_pool_share(pool, b->base, b->size);
 	if (result != CUDA_SUCCESS)
 		return result;
 	handle.secret = secret_make();
@@ -155,4 +207,5 @@ void gm_ipc_forget_exports(void)
 {
 	atomic_store(&secret, 0);
 	atomic_store(&opened, false);
+	gm_opens_forget();
 }

@@ -21,14 +21,16 @@ struct gm_ipc_request {
 	uint64_t first;
 };
 
-/* With a descriptor for each part. The other process may be of another release: its numbers may be
- * inconsistent. */
+/* With a descriptor for each part; the first reply may have one more, of a page (opens.h). Where
+ * `again` is 1 there is nothing else: the process sleeps and will wake. The other process may be of
+ * another release: its numbers may be inconsistent. */
 struct gm_ipc_reply {
 	uint64_t offset, size, total; /* struct gm_export */
 	uint64_t chunks, first, n;
+	uint64_t page, again;		/* 0 or 1 */
 	uint64_t part[GM_EXPORT_PARTS]; /* bytes of each part */
 };
-_Static_assert(sizeof(struct gm_ipc_reply) <= GM_NODE_BYTES && GM_EXPORT_PARTS <= GM_NODE_FDS,
+_Static_assert(sizeof(struct gm_ipc_reply) <= GM_NODE_BYTES && GM_EXPORT_PARTS < GM_NODE_FDS,
 	       "it fits into a message");
 
 #endif

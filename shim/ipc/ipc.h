@@ -2,13 +2,15 @@
 /*
  * Legacy IPC between preloaded processes of one user.
  *
- *     exporter   cuIpcGetMemHandle: pins the block, joins as a node; the handle names both
+ *     exporter   cuIpcGetMemHandle: shares the block, joins as a node; the handle names both
  *     importer   cuIpcOpenMemHandle: gets descriptors of the chunks under the block from the node,
  *                and maps all of them; the result is the block's address in them
  *     importer   cuIpcCloseMemHandle: the last one unmaps them
  *
- * A mapping no longer needs the exporter. The driver's own handles are passed to the driver.
- * export.c is the exporter's part, import.c and map.c the importer's.
+ * A mapping no longer needs the exporter. The block stays on the device while it is open (opens.h);
+ * a sleep of the exporter moves it else, and an open wakes the exporter. The driver's own handles
+ * are passed to the driver. export.c and opens.c are the exporter's part, import.c and map.c the
+ * importer's.
  */
 #ifndef GM_SHIM_IPC_IPC_H
 #define GM_SHIM_IPC_IPC_H

@@ -3,13 +3,16 @@
 
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/msg.h"
 #include "base/size.h"
 #include "base/sys.h"
 #include "shim/call.h"
 #include "shim/device.h"
+#include "shim/ipc/opens.h"
 
 #define PATIENCE 10000000000u /* ns for all parts of a block */
+#define NAP 1000000u	      /* ns between two requests to a process that wakes */
 
 /* --- driver calls, between gm_driver_quiet_begin and end --- */
 
@@ -63,16 +66,34 @@ static CUresult map_begin(struct gm_ipc_map *map, const struct gm_ipc_reply *rep
 	return CUDA_SUCCESS;
 }
 
-/* Map the parts of a reply. *next becomes the number of the next part; 0: none is left. */
-static CUresult map_take(struct gm_ipc_map *map, struct gm_node_message *message, uint64_t *next)
+static bool reply_is_sound(const struct gm_node_message *message, const struct gm_ipc_reply *reply,
+			   uint64_t next)
+{
+	if (message->size != sizeof *reply)
+		return false;
+	if (reply->again)
+		return reply->again == 1 && !reply->n && !message->n_fds;
+	return reply->n && reply->n <= GM_EXPORT_PARTS && reply->page <= (next == 0) &&
+	       reply->n + reply->page == message->n_fds && reply->first == next;
+}
+
+/* Map the parts of a reply. *next becomes the number of the next part; 0: none is left. *again: the
+ * process cannot answer yet. */
+static CUresult map_take(struct gm_ipc_map *map, struct gm_node_message *message, uint64_t *next,
+			 bool *again)
 {
 	struct gm_ipc_reply reply;
 	CUresult result = CUDA_ERROR_INVALID_VALUE;
 	memcpy(&reply, message->data, sizeof reply);
-	if (message->size == sizeof reply && reply.n && reply.n == message->n_fds &&
-	    reply.first == *next)
+	bool sound = reply_is_sound(message, &reply, *next);
+	*again = sound && reply.again;
+	if (*again)
+		return CUDA_SUCCESS;
+	if (sound && reply.page)
+		map->page = gm_ipc_page_map(message->fds[reply.n]);
+	if (sound)
 		result = *next ? CUDA_SUCCESS : map_begin(map, &reply);
-	for (unsigned i = 0; i < message->n_fds && result == CUDA_SUCCESS; i++)
+	for (unsigned i = 0; sound && i < reply.n && result == CUDA_SUCCESS; i++)
 		result = map_part(map, message->fds[i], reply.part[i]);
 	*next += reply.n;
 	if (result == CUDA_SUCCESS && *next >= reply.chunks) {
@@ -93,23 +114,39 @@ static CUresult ask_failed(const struct gm_ipc_handle *handle, enum gm_node_resu
 	return why == GM_NODE_UNABLE ? CUDA_ERROR_MAP_FAILED : CUDA_ERROR_INVALID_HANDLE;
 }
 
+/* It works or moves its memory for too long, or lacks memory to wake. */
+static CUresult wake_failed(const struct gm_ipc_handle *handle)
+{
+	gm_msg(GM_MSG_WARN,
+	       "cuIpcOpenMemHandle: no memory from process %u: it sleeps, and did not wake in time",
+	       handle->node.pid);
+	return CUDA_ERROR_INVALID_HANDLE;
+}
+
 static CUresult map_ask(struct gm_ipc_map *map, const struct gm_node_link *link,
 			const struct gm_ipc_handle *handle)
 {
 	struct gm_ipc_request request = {.handle = *handle};
 	struct gm_node_message message;
+	bool again = false;
 	do {
+		if (again && gm_clock_ns() >= link->end)
+			return wake_failed(handle);
+		if (again)
+			gm_sys_nap(NAP);
 		enum gm_node_result answer =
 			gm_node_ask(link, GM_NODE_IPC_OPEN, &request, sizeof request, &message);
+		if (again && answer == GM_NODE_SILENT)
+			return wake_failed(handle);
 		if (answer != GM_NODE_OK)
 			return ask_failed(handle, answer);
-		CUresult result = map_take(map, &message, &request.first);
+		CUresult result = map_take(map, &message, &request.first, &again);
 		if (result != CUDA_SUCCESS) {
 			gm_msg(GM_MSG_WARN, "cuIpcOpenMemHandle: memory of process %u: %s",
 			       handle->node.pid, gm_driver_error(&gm_shim_driver, result));
 			return CUDA_ERROR_MAP_FAILED;
 		}
-	} while (request.first);
+	} while (again || request.first);
 	return CUDA_SUCCESS;
 }
 
@@ -163,12 +200,16 @@ CUresult gm_ipc_map(const struct gm_ipc_handle *handle, const struct gm_context 
 
 void gm_ipc_unmap(struct gm_ipc_map *map)
 {
-	if (!map->at)
-		return;
-	CUstreamCaptureMode mode = gm_driver_quiet_begin(&gm_shim_driver);
-	if (map->mapped)
-		gm_shim_driver.cuMemUnmap(map->at, map->mapped);
-	gm_shim_driver.cuMemAddressFree(map->at, map->total);
-	gm_driver_quiet_end(&gm_shim_driver, mode);
+	bool unmapped = true;
+	if (map->at) {
+		CUstreamCaptureMode mode = gm_driver_quiet_begin(&gm_shim_driver);
+		if (map->mapped)
+			unmapped = gm_shim_driver.cuMemUnmap(map->at, map->mapped) == CUDA_SUCCESS;
+		gm_shim_driver.cuMemAddressFree(map->at, map->total);
+		gm_driver_quiet_end(&gm_shim_driver, mode);
+	}
+	if (unmapped)
+		gm_ipc_page_close(map->page);
 	map->at = 0;
+	map->page = NULL;
 }

@@ -10,10 +10,11 @@ struct gm_context;
 /* Chunks of another process, mapped side by side. */
 struct gm_ipc_map {
 	CUdeviceptr at;
-	uint64_t total, mapped; /* bytes: reserved, and mapped so far */
-	CUdeviceptr block;	/* address of the block in the chunks */
-	uint64_t size;		/* of the block, as requested in its process */
-	unsigned ordinal;	/* of the memory's device */
+	uint64_t total, mapped;	  /* bytes: reserved, and mapped so far */
+	CUdeviceptr block;	  /* address of the block in the chunks */
+	uint64_t size;		  /* of the block, as requested in its process */
+	unsigned ordinal;	  /* of the memory's device */
+	struct gm_ipc_page *page; /* that says when it is closed; NULL: none */
 };
 
 /* Map the block of a handle for a context's device. On success the caller owns *map until

@@ -191,6 +191,20 @@ int gm_sys_peer_user(int fd, uid_t *user)
 	return 0;
 }
 
+int gm_sys_peer_pid(int fd)
+{
+	struct ucred peer;
+	socklen_t n = sizeof peer;
+	if (syscall_five(SYS_getsockopt, fd, SOL_SOCKET, SO_PEERCRED, (long)&peer, (long)&n))
+		return 0;
+	return peer.pid;
+}
+
+bool gm_sys_process_is_gone(int pid)
+{
+	return syscall_errno(SYS_kill, pid, 0, 0, 0) != 0 && errno == ESRCH;
+}
+
 int gm_sys_poll(struct pollfd *set, unsigned n, uint64_t ns)
 {
 	struct timespec most = {.tv_sec = (time_t)(ns / 1000000000u),

@@ -58,6 +58,12 @@ int gm_sys_send_timeout(int fd, uint64_t ns);
 /* The effective user of the process at the other end of a socket, as of its connect or listen. */
 int gm_sys_peer_user(int fd, uid_t *user);
 
+/* Its process id in this pid namespace; 0: it is outside, or the descriptor is no socket. */
+int gm_sys_peer_pid(int fd);
+
+/* True if no process has this id. A process that waits to be reaped has it. */
+bool gm_sys_process_is_gone(int pid);
+
 /* ppoll, for `ns` at most. */
 int gm_sys_poll(struct pollfd *set, unsigned n, uint64_t ns);
 

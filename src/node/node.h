@@ -33,7 +33,7 @@
 #include <stdint.h>
 
 #define GM_NODE_BYTES 1024 /* of a message */
-#define GM_NODE_FDS 64	   /* of a message */
+#define GM_NODE_FDS 65	   /* of a message */
 #define GM_NODE_GPUS 64	   /* that a process can join */
 
 enum gm_node_kind {
@@ -85,6 +85,9 @@ const char *gm_node_why(enum gm_node_result result);
  */
 typedef enum gm_node_result gm_node_answer(const void *request, size_t size,
 					   struct gm_node_message *reply);
+
+/* In an answer: the process that asks, in this pid namespace; 0: it is outside. */
+int gm_node_asker(void);
 
 /* From now on requests of this kind are answered; earlier ones are refused. */
 void gm_node_serve(enum gm_node_kind kind, gm_node_answer *answer);

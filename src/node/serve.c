@@ -44,6 +44,7 @@ static atomic_bool guests_ready;
 static _Atomic(gm_node_answer *) answers[GM_NODE_KINDS];
 static struct gm_worker worker;
 static struct gm_gate gate;
+static int asker = -1; /* of the thread: the socket of the guest that is answered */
 
 /* --- sockets --- */
 
@@ -99,6 +100,7 @@ static void guest_answer(struct end *guest, int fd, const struct gm_wire_head *h
 	struct gm_node_message reply = {.size = 0};
 	struct gm_wire_head reply_head = {GM_NODE_MAGIC, head->kind, GM_NODE_REFUSED};
 	gm_node_answer *answer = answer_find(head->kind);
+	asker = fd;
 	if (answer && gm_gate_enter(&gate)) {
 		reply_head.result = (uint16_t)answer(request->data, request->size, &reply);
 		gm_gate_leave(&gate);
@@ -111,6 +113,11 @@ static void guest_answer(struct end *guest, int fd, const struct gm_wire_head *h
 	if (!gm_wire_send(fd, &reply_head, &reply))
 		end_close(guest);
 	gm_node_close_all(&reply);
+}
+
+int gm_node_asker(void)
+{
+	return gm_sys_peer_pid(asker);
 }
 
 /* Serve a request, or the end of the connection. Anything else ends the connection. */

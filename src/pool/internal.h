@@ -33,6 +33,8 @@ struct gm_pin {
 	uint64_t id; /* of the block */
 	CUdeviceptr base;
 	uint64_t size;
+	bool shared; /* by gm_pool_share: only the block's contents must not move to other chunks */
+	bool counted; /* in chunk->pins; a shared one only while another process has it open */
 };
 
 /* Chunks mapped outside the range. */

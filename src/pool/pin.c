@@ -5,9 +5,12 @@
 #include "pool/vacant.h"
 #include "pool/valid.h"
 
-/* Count a pin in every chunk under it. */
-static void pin_count(struct gm_pool *pool, const struct gm_pin *pin, bool more)
+/* Count a pin in every chunk under it, or no longer. */
+static void pin_count(struct gm_pool *pool, struct gm_pin *pin, bool more)
 {
+	if (pin->counted == more)
+		return;
+	pin->counted = more;
 	CUdeviceptr at = pin->base, end = pin->base + pin->size;
 	while (at < end) {
 		struct gm_chunk *chunk = gm_chunk_at(pool, at);
@@ -16,14 +19,16 @@ static void pin_count(struct gm_pool *pool, const struct gm_pin *pin, bool more)
 	}
 }
 
-static bool pin_exists(const struct gm_pool *pool, const struct gm_pin *pin)
+/* The pin that equals this one; NULL: none. */
+static struct gm_pin *pin_find(const struct gm_pool *pool, const struct gm_pin *pin)
 {
 	for (size_t i = 0; i < pool->pins.n; i++) {
-		const struct gm_pin *p = &pool->pins.at[i];
-		if (p->id == pin->id && p->base == pin->base && p->size == pin->size)
-			return true;
+		struct gm_pin *p = &pool->pins.at[i];
+		if (p->id == pin->id && p->base == pin->base && p->size == pin->size &&
+		    p->shared == pin->shared)
+			return p;
 	}
-	return false;
+	return NULL;
 }
 
 /* From now on no stream orders the uses of the block's memory. If it was hot when it was handed
@@ -46,7 +51,7 @@ static void block_cool(struct gm_pool *pool, CUdeviceptr address)
 	}
 }
 
-CUresult gm_pool_pin(struct gm_pool *pool, CUdeviceptr address, size_t size)
+static CUresult block_pin(struct gm_pool *pool, CUdeviceptr address, size_t size, bool shared)
 {
 	CUresult result = CUDA_ERROR_INVALID_VALUE;
 	block_cool(pool, address);
@@ -56,15 +61,18 @@ CUresult gm_pool_pin(struct gm_pool *pool, CUdeviceptr address, size_t size)
 	struct gm_piece *piece = gm_table_live(&pool->table, address);
 	if (piece) {
 		uint64_t rest = GM_GET(piece->base) + GM_GET(piece->held) - address;
-		struct gm_pin pin = {GM_GET(piece->id), address, size ? size : 1};
+		struct gm_pin pin = {.id = GM_GET(piece->id),
+				     .base = address,
+				     .size = size ? size : 1,
+				     .shared = shared};
 		if (size > rest) {
 			result = CUDA_ERROR_INVALID_VALUE;
-		} else if (piece->pinned && pin_exists(pool, &pin)) {
+		} else if (piece->pinned && pin_find(pool, &pin)) {
 			result = CUDA_SUCCESS;
 		} else if (!gm_array_push(&pool->pins, pin)) {
 			result = CUDA_ERROR_OUT_OF_MEMORY;
 		} else {
-			pin_count(pool, &pin, true);
+			pin_count(pool, &pool->pins.at[pool->pins.n - 1], !shared);
 			piece->pinned = true;
 			result = CUDA_SUCCESS;
 		}
@@ -81,6 +89,33 @@ CUresult gm_pool_pin(struct gm_pool *pool, CUdeviceptr address, size_t size)
 			result = CUDA_ERROR_OUT_OF_MEMORY;
 	}
 	return result;
+}
+
+CUresult gm_pool_pin(struct gm_pool *pool, CUdeviceptr address, size_t size)
+{
+	return block_pin(pool, address, size, false);
+}
+
+CUresult gm_pool_share(struct gm_pool *pool, CUdeviceptr address, size_t size)
+{
+	return block_pin(pool, address, size, true);
+}
+
+bool gm_pool_share_open(struct gm_pool *pool, CUdeviceptr base, uint64_t id, bool open)
+{
+	struct gm_pin *pin = NULL;
+	gm_pool_lock(pool);
+	gm_pool_debug_check(pool);
+	for (size_t i = 0; i < pool->pins.n && !pin; i++) {
+		struct gm_pin *p = &pool->pins.at[i];
+		if (p->shared && p->id == id && p->base == base)
+			pin = p;
+	}
+	if (pin)
+		pin_count(pool, pin, open);
+	gm_pool_debug_check(pool);
+	gm_pool_unlock(pool);
+	return pin;
 }
 
 void gm_pool_unpin(struct gm_pool *pool, struct gm_piece *piece)

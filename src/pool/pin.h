@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Pins: chunks that keep their addresses while a block on them lives (gm_pool_pin, pool.h). */
+/* Pins: chunks that keep their addresses while a block on them lives (gm_pool_pin, gm_pool_share,
+ * pool.h). */
 #ifndef GM_POOL_PIN_H
 #define GM_POOL_PIN_H
 

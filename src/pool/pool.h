@@ -188,6 +188,14 @@ bool gm_pool_find(const struct gm_pool *pool, CUdeviceptr address, struct gm_blo
  * in a live block. OUT_OF_MEMORY: a part is vacant (vacant.h), or has memory of the host. */
 CUresult gm_pool_pin(struct gm_pool *pool, CUdeviceptr address, size_t size);
 
+/* As gm_pool_pin, but other processes know the memory only while they have the block open: else
+ * its contents may leave the device (gm_pool_send). */
+CUresult gm_pool_share(struct gm_pool *pool, CUdeviceptr address, size_t size);
+
+/* Does another process have the shared block with this id and base open? False: the block is not
+ * live, or was not shared. Neither waits for the GPU nor needs memory. */
+bool gm_pool_share_open(struct gm_pool *pool, CUdeviceptr base, uint64_t id, bool open);
+
 /* --- sharing with other processes --- */
 
 /* Does new memory have descriptors? Takes no lock. */

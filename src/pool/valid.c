@@ -190,7 +190,8 @@ static const char *chunks_check(const struct gm_pool *pool)
 		chunk->seen_used = chunk->seen_pins = 0;
 	gm_pool_each_piece(pool, piece_count_used, (void *)pool);
 	for (size_t i = 0; i < pool->pins.n; i++)
-		chunks_count(pool, pool->pins.at[i].base, pool->pins.at[i].size, true);
+		if (pool->pins.at[i].counted)
+			chunks_count(pool, pool->pins.at[i].base, pool->pins.at[i].size, true);
 	for (struct gm_chunk *chunk = pool->chunks; chunk; chunk = chunk->after) {
 		const char *why = chunk_check(pool, chunk);
 		if (why)

@@ -65,8 +65,12 @@ static int memory_make(void)
 static bool part_send(int to, int memory, uint64_t first)
 {
 	static const struct gm_wire_head head = {GM_NODE_MAGIC, GM_NODE_IPC_OPEN, GM_NODE_OK};
-	const struct gm_ipc_reply reply = {0, PARTS * 2 * MIB, PARTS * 2 * MIB, PARTS, first,
-					   1, {2 * MIB}};
+	const struct gm_ipc_reply reply = {.size = PARTS * 2 * MIB,
+					   .total = PARTS * 2 * MIB,
+					   .chunks = PARTS,
+					   .first = first,
+					   .n = 1,
+					   .part = {2 * MIB}};
 	struct gm_node_message message = {.size = sizeof reply, .n_fds = 1, .fds = {memory}};
 	memcpy(message.data, &reply, sizeof reply);
 	return gm_wire_send(to, &head, &message);

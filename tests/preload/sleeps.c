@@ -11,7 +11,7 @@
  *     point    cuPointerGetAttribute: device memory
  *     questions  asks all about blocks, sleeps, and asks again: equal answers, and none wakes
  *     free     the first half of the blocks; take: new ones in their place
- *     others   allocates memory of five kinds outside the pool, and exports some
+ *     others   allocates memory of five kinds outside the pool, exports some, and pins a block
  *     room     the MiB that cuMemGetInfo answers; full: takes the whole device, and keeps it
  *     host N   uses N MiB of host memory; big N: a block of N MiB
  *     more N   a block of N MiB, if there is one
@@ -30,6 +30,8 @@
  *     copy     copies 24 MiB of pageable memory to the device and back: right, or wrong
  *     ask D    the table of functions with this identifier: private.h has this and its calls
  *     export   prints a handle of the last block; import H: opens and reads it: right, wrong, error
+ *     attach H likewise, and keeps it open; detach: closes it
+ *     pin      sets SYNC_MEMOPS of the last block
  */
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -346,12 +348,17 @@ static void table_ask(void)
 	say("cuGetExportTable", ask(&table, &id));
 }
 
+static void block_pin(void)
+{
+	const unsigned on = 1;
+	MUST(cuPointerSetAttribute(&on, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, blocks[BLOCKS - 1]));
+}
+
 static void others_make(void)
 {
 	CUdeviceptr at;
 	CUarray array;
 	CUmemGenericAllocationHandle handle;
-	CUipcMemHandle exported;
 	const CUDA_ARRAY_DESCRIPTOR shape = {
 		.Width = MIB, .Height = 1, .Format = CU_AD_FORMAT_UNSIGNED_INT8, .NumChannels = 1};
 	int descriptor;
@@ -365,7 +372,7 @@ static void others_make(void)
 	MUST(cuMemExportToShareableHandle(&descriptor, handle,
 					  CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0));
 	MUST(cuArrayCreate_v2(&array, &shape));
-	MUST(cuIpcGetMemHandle(&exported, blocks[BLOCKS - 1]));
+	block_pin();
 	puts("made");
 }
 
@@ -396,7 +403,9 @@ static void block_export(void)
 	puts(result == CUDA_SUCCESS ? "" : result_name(result));
 }
 
-static void block_import(const char *text)
+static CUdeviceptr attached;
+
+static void block_import(const char *text, bool keep)
 {
 	static unsigned char host[8 * MIB];
 	CUipcMemHandle handle = {.reserved = {0}};
@@ -412,7 +421,10 @@ static void block_import(const char *text)
 		return;
 	}
 	MUST(cuMemcpyDtoH_v2(host, at, block_size(BLOCKS - 1)));
-	MUST(cuIpcCloseMemHandle(at));
+	if (keep)
+		attached = at;
+	else
+		MUST(cuIpcCloseMemHandle(at));
 	for (size_t i = 0; i < block_size(BLOCKS - 1); i++)
 		wrong += host[i] != (unsigned char)(1 + BLOCKS - 1);
 	puts(wrong ? "wrong" : "right");
@@ -507,7 +519,14 @@ static void command_obey(const char *command)
 	} else if (!strcmp(command, "export")) {
 		block_export();
 	} else if (!strncmp(command, "import ", 7)) {
-		block_import(command + 7);
+		block_import(command + 7, false);
+	} else if (!strncmp(command, "attach ", 7)) {
+		block_import(command + 7, true);
+	} else if (!strcmp(command, "detach")) {
+		SAY(cuIpcCloseMemHandle(attached));
+	} else if (!strcmp(command, "pin")) {
+		block_pin();
+		puts("pinned");
 	} else if (!strcmp(command, "peak")) {
 		peak_reach();
 	} else if (!strncmp(command, "load ", 5)) {

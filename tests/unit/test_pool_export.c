@@ -85,6 +85,33 @@ static void exports_small(void)
 	gm_pool_free(pool, first.base, NULL, NULL);
 }
 
+/* A shared block keeps its chunk on the device only while it is open, a pin as well. */
+static void exports_shared(void)
+{
+	struct gm_export e;
+	struct gm_block b = block_of(CHUNK);
+	const struct gm_chunk *chunk = gm_chunk_at(pool, b.base);
+	TAP_OK(!gm_pool_share_open(pool, b.base, b.id, true), "a block that is not shared");
+	TAP_IS(gm_pool_share(pool, b.base, b.size), CUDA_SUCCESS, "shared");
+	TAP_IS(gm_pool_share(pool, b.base, b.size), CUDA_SUCCESS, "shared twice");
+	TAP_IS(pool->pins.n, 1, "counts once");
+	TAP_IS(chunk->pins, 0, "nobody has it open");
+	TAP_OK(!gm_pool_share_open(pool, b.base, b.id + 1, true), "another block's id");
+	TAP_OK(gm_pool_share_open(pool, b.base, b.id, true) &&
+		       gm_pool_share_open(pool, b.base, b.id, true) && chunk->pins == 1,
+	       "opened twice, one pin");
+	TAP_IS(gm_pool_export(pool, b.base, b.id, 0, &e), CUDA_SUCCESS, "it is exported");
+	close_all(&e);
+	TAP_IS(gm_pool_pin(pool, b.base, b.size), CUDA_SUCCESS, "pinned as well");
+	TAP_OK(gm_pool_share_open(pool, b.base, b.id, false) && chunk->pins == 1,
+	       "closed, the other pin stays");
+	gm_pool_free(pool, b.base, NULL, NULL);
+	TAP_IS(pool->pins.n, 0, "a free removes both");
+	TAP_IS(chunk->pins, 0, "also from the chunk");
+	TAP_OK(!gm_pool_share_open(pool, b.base, b.id, true), "a freed block is not opened");
+	gm_pool_give_back(pool, 0, true);
+}
+
 /* More chunks than one call returns. */
 static void exports_long(void)
 {
@@ -148,6 +175,7 @@ int main(void)
 	exports_small();
 	end();
 	begin(CHUNK);
+	exports_shared();
 	exports_long();
 	exports_against_free();
 	end();

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* May the process sleep for another one (shim/rest.h): the replies, with a clock that only the test
- * advances. The door is the real one. Linked with --wrap for the clock, nodes and pools. */
+ * advances. The door is the real one. Linked with --wrap for the clock and nodes. */
 #include "../../shim/rest.h"
 
 #include <string.h>
@@ -10,6 +10,7 @@
 #include "../../shim/context/capture.h"
 #include "../../shim/device.h"
 #include "../../shim/ipc/ipc.h"
+#include "../../shim/moves.h"
 #include "../../shim/refusal.h"
 #include "log/count.h"
 #include "node/node.h"
@@ -37,7 +38,6 @@ static int order_error;
 
 int __wrap_clock_gettime(clockid_t id, struct timespec *out);
 void __wrap_gm_node_serve(enum gm_node_kind kind, gm_node_answer *to);
-void __wrap_gm_pool_stats(struct gm_pool *pool, struct gm_pool_stats *out);
 
 int __wrap_clock_gettime(clockid_t id, struct timespec *out)
 {
@@ -51,10 +51,16 @@ void __wrap_gm_node_serve(enum gm_node_kind kind, gm_node_answer *to)
 	answer = kind == GM_NODE_TURN ? to : answer;
 }
 
-void __wrap_gm_pool_stats(struct gm_pool *pool, struct gm_pool_stats *out)
+/* Each device with a pool has the same. */
+struct gm_moves_bytes gm_moves_bytes(unsigned ordinal)
 {
-	(void)pool;
-	*out = stats;
+	if (!gm_shim_pool_if_any(ordinal))
+		return (struct gm_moves_bytes){0};
+	return (struct gm_moves_bytes){
+		.moves = stats.mapped - stats.vacant + stats.lent - stats.away - stats.pinned,
+		.away = stats.away,
+		.stays = stats.pinned,
+	};
 }
 
 bool gm_capture_any(void)
