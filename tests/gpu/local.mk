@@ -4,7 +4,7 @@
 # tests/gpu/results has the runs that README.md cites.
 GPU_BUILT = runtime cycles turns limits idle ipc late ordered capture peer pair many blas fft sparse thrust cub \
 	churn overrun aligned foreign_free inkernel inkernel_full inkernel_idle inkernel_many kernels40 \
-	bigblocks conditional faults graph managed mapping neighbours questions roads
+	bigblocks conditional faults graph hostchunk managed mapping neighbours questions roads
 # Programs of README's walk to the source line: with debug information of the host code, and line numbers of
 # kernels.
 GPU_WALKED = words waves
@@ -13,7 +13,7 @@ EXTRA_DIST += $(LINES_COPIED:%=%D%/lines/%)
 GPU_COPIED = cycled.sh repeated.sh train.py with_cupy.py with_cupy_core.py with_cupy_inkernel.py with_jax.py with_nccl.py with_nccl_two.py with_numba.py with_torch_core.py with_torch_ipc.py with_torch_lt.py with_torch_recording.py with_torch_streams.py with_torch_tokens.py under.sh run.sh others.py others.txt roads.py
 dist_check_SCRIPTS += %D%/others.bats
 TESTS += %D%/others.bats
-EXTRA_DIST += %D%/gpu.h %D%/heap.h %D%/heap.cu $(GPU_BUILT:%=%D%/%.cu) $(GPU_WALKED:%=%D%/%.cu) $(GPU_COPIED:%=%D%/%) \
+EXTRA_DIST += %D%/gpu.h %D%/heap.h %D%/heap.cu %D%/hostchunk.h %D%/hostchunk_calls.h %D%/hostchunk_reach.h $(GPU_BUILT:%=%D%/%.cu) $(GPU_WALKED:%=%D%/%.cu) $(GPU_COPIED:%=%D%/%) \
 	$(ODD_SOURCES) $(ODD_ROWS) %D%/odd.h %D%/driver.cc %D%/inkernel_jit.cc %D%/inkernel_load.cc %D%/inkernel_load.h %D%/inkernel_module.cu %D%/inkernel_restore.c %D%/kernels.cu %D%/grow.cu %D%/core_contexts.c %D%/torch_adapter.cc
 GPU_ARCH = sm_90
 GPU_NVCC = $(NVCC) -arch=$(GPU_ARCH) -O2 -std=c++17 --extended-lambda -Wno-deprecated-gpu-targets
