@@ -168,7 +168,8 @@ template <class T> struct Most {
 	typedef T Type;
 	template <int scope> static __device__ void once(T *at, T *, unsigned i, unsigned k)
 	{
-		atomicMax_at<scope>(at, (T)pattern(k + 5, i));
+		/* more than most begin with, at both widths */
+		atomicMax_at<scope>(at, (T)(~(T)0 - (T)pattern(k + 5, i)));
 	}
 };
 

@@ -54,10 +54,12 @@ void __wrap_gm_node_serve(enum gm_node_kind kind, gm_node_answer *to)
 /* Each device with a pool has the same. */
 struct gm_moves_bytes gm_moves_bytes(unsigned ordinal)
 {
+	const uint64_t has = stats.mapped - stats.vacant + stats.lent,
+		       rest = stats.away + stats.pinned;
 	if (!gm_shim_pool_if_any(ordinal))
 		return (struct gm_moves_bytes){0};
 	return (struct gm_moves_bytes){
-		.moves = stats.mapped - stats.vacant + stats.lent - stats.away - stats.pinned,
+		.moves = has > rest ? has - rest : 0,
 		.away = stats.away,
 		.stays = stats.pinned,
 	};
