@@ -3,8 +3,8 @@
 
 #include <stdatomic.h>
 #include <stdlib.h>
-#include <utlist.h>
 
+#include "base/list.h"
 #include "shim/call.h"
 #include "shim/foreign/account.h"
 

@@ -10,8 +10,8 @@
  * (pool/away.c). A failure leaves the contents whole in one place.
  */
 #include <stdlib.h>
-#include <utlist.h>
 
+#include "base/list.h"
 #include "shim/call.h"
 #include "shim/foreign/physical.h"
 
