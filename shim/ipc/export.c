@@ -104,7 +104,7 @@ static enum gm_node_result export_give(struct gm_pool *pool, const struct gm_ipc
 		return GM_NODE_REFUSED;
 	CUresult result = gm_pool_export(pool, handle->base, handle->id, (unsigned)q->first, &e);
 	bool given = result == CUDA_SUCCESS && (q->first || open_begin(handle, &e, &page));
-	if (!given && !q->first)
+	if (!given && !q->first && atomic_load(&gm_door_used)) /* else nothing is recorded */
 		gm_opens_check(handle->base, handle->id);
 	if (!given)
 		return result == CUDA_SUCCESS ? GM_NODE_REFUSED : export_refused(result);

@@ -61,14 +61,20 @@ static CUresult handle_create(struct gm_pool *pool, struct gm_chunk *chunk, unsi
 CUresult gm_chunk_create(struct gm_pool *pool, struct gm_chunk *chunk,
 			 const struct gm_access *access)
 {
-	unsigned wanted = GM_GET(pool->extras), extras = wanted;
+	const bool again = chunk->exportable; /* its contents were away */
+	unsigned wanted = GM_GET(pool->extras) | (again ? GM_CHUNK_EXPORTABLE : 0), extras = wanted;
 	CUresult result = handle_create(pool, chunk, extras, access);
+	/* The driver made such memory before, and other processes may have handles of blocks. */
+	if (again && result != CUDA_SUCCESS && result != CUDA_ERROR_OUT_OF_MEMORY)
+		result = handle_create(pool, chunk, extras, access);
 	while (result != CUDA_SUCCESS && result != CUDA_ERROR_OUT_OF_MEMORY && extras) {
 		extras = (extras - 1) & wanted; /* the next smaller subset */
 		result = handle_create(pool, chunk, extras, access);
 	}
 	if (result == CUDA_SUCCESS && extras != wanted)
 		atomic_fetch_and_explicit(&pool->extras, extras, memory_order_relaxed);
+	if (result != CUDA_SUCCESS)
+		chunk->exportable = again;
 	return result;
 }
 

@@ -58,7 +58,8 @@ struct gm_chunk {
 /*
  * Create the physical memory and, unless `access` is NULL, map it at chunk->base. It is exportable
  * and RDMA-capable if the device supports that. A claimed property of the device that makes a call
- * here fail is not requested again. On failure there is no handle.
+ * here fail is not requested again; of a chunk whose contents were away only if two calls fail. On
+ * failure there is no handle.
  */
 CUresult gm_chunk_create(struct gm_pool *pool, struct gm_chunk *chunk,
 			 const struct gm_access *access);

@@ -107,6 +107,79 @@ both_end() {
 	ends one
 }
 
+@test "an importer that closed all its descriptors keeps the block, and says when it has closed it" {
+	begin
+	says two "attach $HANDLE" right
+	says two shutall 'syscall: CUDA_SUCCESS'
+	asleep "$SOME"
+	says one check right
+	says two detach 'cuIpcCloseMemHandle(attached): CUDA_SUCCESS'
+	asleep "$NONE"
+	says one where asleep
+	says one check right
+	both_end
+}
+
+@test "a block that was exported twice, and opened twice by a process, moves after the last close" {
+	local first
+	begin
+	first=$HANDLE
+	exports one
+	says two "attach $first" right
+	says two "attach $HANDLE" right
+	says two detach 'cuIpcCloseMemHandle(attached): CUDA_SUCCESS'
+	asleep "$SOME"
+	says one check right
+	says two detach 'cuIpcCloseMemHandle(attached): CUDA_SUCCESS'
+	asleep "$NONE"
+	says one check right
+	both_end
+}
+
+@test "a block that is freed while the process sleeps is gone, and an open of it wakes nobody" {
+	begin
+	asleep "$NONE"
+	says one drop 'cuMemFree_v2(blocks[BLOCKS - 1]): CUDA_SUCCESS'
+	says one check right
+	asleep "$NONE"
+	says two "import $HANDLE" CUDA_ERROR_INVALID_HANDLE
+	"$TOOL" top --json | jq -e ".processes[] | select(.pid == ${PID[one]}) | .away > 0"
+	says one check right
+	ends one
+	ends two
+}
+
+@test "a block that is freed while it is open keeps its memory only until then" {
+	begin
+	says two "attach $HANDLE" right
+	asleep "$SOME"
+	says one drop 'cuMemFree_v2(blocks[BLOCKS - 1]): CUDA_SUCCESS'
+	says one check right
+	asleep "$NONE"
+	says one check right
+	says two detach 'cuIpcCloseMemHandle(attached): CUDA_SUCCESS'
+	both_end
+}
+
+@test "a call of the driver that fails, in a sleep or a wake, harms neither the block nor its handle" {
+	local call
+	begin
+	for call in cuMemUnmap cuMemCreate cuMemMap cuMemSetAccess cuMemcpyDtoHAsync_v2 cuMemcpyHtoDAsync_v2; do
+		says one "fail $call 1" done
+		"$TOOL" sleep "${PID[one]}" || true
+		says two "import $HANDLE" right || says two "import $HANDLE" right
+		says one "fail $call 0" done
+		says one check right
+		says two "import $HANDLE" right
+	done
+	says one 'fail cuMemExportToShareableHandle 1' done
+	says two "import $HANDLE" CUDA_ERROR_INVALID_HANDLE
+	asleep "$NONE"
+	says one check right
+	ends one
+	ends two
+}
+
 @test "a forked child of the importer neither keeps the block nor says that it is closed" {
 	begin
 	says two "attach $HANDLE" right

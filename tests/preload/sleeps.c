@@ -30,7 +30,8 @@
  *     copy     copies 24 MiB of pageable memory to the device and back: right, or wrong
  *     ask D    the table of functions with this identifier: private.h has this and its calls
  *     export   prints a handle of the last block; import H: opens and reads it: right, wrong, error
- *     attach H likewise, and keeps it open; detach: closes it
+ *     attach H likewise, and keeps it open; detach: closes it; drop: frees the last block
+ *     shutall  closes all descriptors but the standard ones
  *     pin      sets SYNC_MEMOPS of the last block
  */
 #include <dlfcn.h>
@@ -524,6 +525,12 @@ static void command_obey(const char *command)
 		block_import(command + 7, true);
 	} else if (!strcmp(command, "detach")) {
 		SAY(cuIpcCloseMemHandle(attached));
+	} else if (!strcmp(command, "drop")) {
+		SAY(cuMemFree_v2(blocks[BLOCKS - 1]));
+		blocks[BLOCKS - 1] = 0;
+	} else if (!strcmp(command, "shutall")) {
+		say("syscall",
+		    syscall(SYS_close_range, 3, ~0U, 0) ? CUDA_ERROR_UNKNOWN : CUDA_SUCCESS);
 	} else if (!strcmp(command, "pin")) {
 		block_pin();
 		puts("pinned");
