@@ -29,6 +29,11 @@ tests_unit_test_others_CPPFLAGS = $(AM_CPPFLAGS) $(GM_GLIBC)
 tests_unit_test_others_LDFLAGS = -Wl,--wrap=clock_gettime,--wrap=gm_sys_nap,--wrap=gm_node_each,--wrap=gm_node_connect \
 	-Wl,--wrap=gm_node_send,--wrap=gm_node_receive,--wrap=gm_node_disconnect
 tests_unit_test_others_LDADD = $(UNIT_LDADD)
+UNIT_TESTS += tests/unit/test_opens
+tests_unit_test_opens_SOURCES = tests/unit/test_opens.c shim/ipc/opens.c shim/ipc/opens.h
+tests_unit_test_opens_CPPFLAGS = $(AM_CPPFLAGS) $(GM_GLIBC) -I$(top_srcdir)
+tests_unit_test_opens_LDFLAGS = -Wl,--wrap=gm_pool_find,--wrap=gm_pool_share_open
+tests_unit_test_opens_LDADD = $(UNIT_LDADD)
 UNIT_TESTS += tests/unit/test_segments
 tests_unit_test_segments_SOURCES = tests/unit/host_fails.h tests/unit/test_segments.c shim/torch/segments.c shim/torch/segments.h
 tests_unit_test_segments_LDFLAGS = -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc
