@@ -91,12 +91,15 @@ static enum gm_refusal refusal_of(const struct gm_move *mover, CUresult result)
 	return mover->refusal != GM_REFUSAL_NONE ? mover->refusal : GM_REFUSAL_CALL;
 }
 
+/* Kind by kind: managed memory of one device must not take the host memory that the pools of the
+ * next one need, and at a wake it counts as awake once all else is back. */
 enum gm_refusal gm_moves_run(struct gm_move *mover, bool out, uint64_t *bytes, char *name)
 {
 	enum gm_refusal refusal = GM_REFUSAL_NONE;
 	*bytes = 0;
 	for (unsigned i = 0; i < gm_shim_n_devices * KINDS && refusal == GM_REFUSAL_NONE; i++) {
-		struct gm_moved moved = kinds[i % KINDS](mover, i / KINDS, out);
+		struct gm_moved moved =
+			kinds[i / gm_shim_n_devices](mover, i % gm_shim_n_devices, out);
 		*bytes += moved.bytes;
 		refusal = refusal_of(mover, moved.result);
 	}

@@ -19,7 +19,7 @@ struct ranges {
 
 static _Atomic uint64_t sent[GM_COUNTER_DEVICES];
 
-/* Under the table's lock. A range for which host memory is lacking stays. */
+/* Under the table's lock. */
 static void range_add(void *arg, const struct gm_foreign *piece)
 {
 	struct ranges *ranges = arg;
@@ -33,13 +33,13 @@ struct order {
 };
 
 /* A range that was freed meanwhile is refused, or is other managed memory by now: both do no harm.
- */
+ * The driver makes the pages, so memory that the store keeps is no room for them. */
 static struct gm_moved ranges_send(void *arg, const struct gm_mover *unused)
 {
 	const struct order *order = arg;
 	const struct gm_driver *driver = order->move->driver;
 	const CUstream stream = order->move->streams[0];
-	uint64_t room = gm_store_room(&order->move->store), bytes = 0;
+	uint64_t room = gm_store_room_beside(&order->move->store), bytes = 0;
 	(void)unused;
 	for (size_t i = 0; order->move->context && i < order->ranges->a.n; i++) {
 		const struct range *r = &order->ranges->a.at[i];

@@ -412,6 +412,12 @@ uint64_t gm_store_room(const struct gm_store *store)
 	return room < UINT64_MAX - store->kept ? room + store->kept : UINT64_MAX;
 }
 
+uint64_t gm_store_room_beside(const struct gm_store *store)
+{
+	uint64_t room = room_now();
+	return room > store->ahead_bytes ? room - store->ahead_bytes : 0;
+}
+
 bool gm_store_shrink(struct gm_store *store)
 {
 	struct gm_bank *bank = store->banks > store->warm ? kept_take(store) : NULL;

@@ -112,6 +112,10 @@ void gm_store_ready(struct gm_store *store, struct gm_bank *bank, struct gm_cont
  * and those above it, kept banks included, less 64 MiB that stay free. UINT64_MAX: unknown. */
 uint64_t gm_store_room(const struct gm_store *store);
 
+/* What of that another user of host memory may take: without kept banks, and without those made
+ * ahead, which may have no pages yet. */
+uint64_t gm_store_room_beside(const struct gm_store *store);
+
 /* Return a kept bank to the system if banks have more than `warm` bytes. False: none was. */
 bool gm_store_shrink(struct gm_store *store);
 

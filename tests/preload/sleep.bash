@@ -59,3 +59,25 @@ refused() {
 	[ "$output" = "gpumemstat: $SLEEPER: does not sleep: $1" ]
 	says where awake
 }
+
+# group_make MIB: a cgroup of that much memory, v1 or v2, below this process's own; $GROUP is its folder.
+group_make() {
+	local own
+	[ "$(id -u)" -eq 0 ] || skip 'makes a cgroup as root'
+	own=$(sed -n 's/^[0-9]*:memory://p' /proc/self/cgroup)
+	if [ -n "$own" ]; then
+		GROUP=/sys/fs/cgroup/memory$own
+		[ -d "$GROUP" ] || GROUP=/sys/fs/cgroup/memory # a container's own hierarchy
+		GROUP+=/gpumem-test-$$
+		mkdir "$GROUP" 2>/dev/null || skip 'no cgroup can be made'
+		echo "$1M" >"$GROUP/memory.limit_in_bytes"
+		return
+	fi
+	own=$(sed -n 's/^0:://p' /proc/self/cgroup)
+	GROUP=/sys/fs/cgroup${own%/}
+	[ -e "$GROUP/cgroup.procs" ] || GROUP=/sys/fs/cgroup
+	GROUP+=/gpumem-test-$$
+	mkdir "$GROUP" 2>/dev/null || skip 'no cgroup can be made'
+	echo "$1M" 2>/dev/null >"$GROUP/memory.max" || skip 'cgroups have no limit of memory here'
+	echo 0 >"$GROUP/memory.swap.max" || true
+}
