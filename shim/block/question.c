@@ -30,13 +30,15 @@ static CUresult question_enter(struct gm_question *question, struct gm_pool *poo
 	return gm_door_enter();
 }
 
-/* The address is in memory of cuMemCreate that may be away: no memory stands in for it. */
+/* The address may be in memory of cuMemCreate that is away: no memory stands in for it. */
 static CUresult question_wake(struct gm_question *question)
 {
-	if (!gm_physical_may_leave(question->address))
+	question->entered = gm_door_try();
+	if (question->entered || !gm_physical_may_leave(question->address))
 		return CUDA_SUCCESS;
-	question->entered = true;
-	return gm_door_try() ? CUDA_SUCCESS : gm_door_enter();
+	CUresult result = gm_door_enter();
+	question->entered = result == CUDA_SUCCESS;
+	return result;
 }
 
 CUresult gm_question_begin(struct gm_question *question, CUdeviceptr address)

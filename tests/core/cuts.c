@@ -7,6 +7,7 @@
 
 #include "../preload/steer.h"
 #include "api/gpumem.h"
+#include "holds.h"
 
 #define BIG (64 * MIB)
 
@@ -42,16 +43,6 @@ static CUstream stream_new(void)
 static unsigned waits(void)
 {
 	return gm_sim_calls("cuEventSynchronize") + gm_sim_calls("cuCtxSynchronize");
-}
-
-static bool holds(CUdeviceptr block, unsigned char byte)
-{
-	static unsigned char host[MIB];
-	MUST(cuMemcpyDtoH(host, block, sizeof host));
-	for (size_t i = 0; i < sizeof host; i++)
-		if (host[i] != byte)
-			return false;
-	return true;
 }
 
 static void cut(void)

@@ -78,7 +78,7 @@ sleeps_with() {
 	tool sleep "$SLEEPER"
 	[ "$status" -eq 0 ]
 	says check right
-	says drop dropped
+	says 'big 0' 'done'
 	says 'host 500' used
 	sleeps_with 300
 	says 'host 0' used

@@ -14,7 +14,7 @@
  *     others   allocates memory of five kinds outside the pool, exports some, and pins a block
  *     room     the MiB that cuMemGetInfo answers; full: takes the whole device, and keeps it
  *     host N   uses N MiB of host memory; big N: a block of N MiB
- *     more N   a block of N MiB, if there is one; drop: frees the newest of big
+ *     more N   a block of N MiB, if there is one; big 0: frees the newest of big
  *     managed N  N MiB of managed memory; second N: a block of N MiB on device 1. For check, too
  *     submit   a thread submits to a stream of its own all the time; quiet ends it
  *     capture  begins a capture, uncapture ends it; hold, release: an endless kernel
@@ -46,6 +46,7 @@
 #include <unistd.h>
 
 #include "ahead.h"
+#include "apart.h"
 #include "private.h"
 #include "program.h"
 #include "sim/sim.h"
@@ -75,58 +76,6 @@ static void blocks_make(unsigned n)
 		MUST(cuMemAlloc_v2(&blocks[i], block_size(i)));
 		block_fill(i);
 	}
-}
-
-/* Memory apart from the blocks, and the byte that fills it. */
-struct apart {
-	CUdeviceptr at;
-	size_t size;
-	CUcontext context;
-};
-enum { APART_BYTE = 171 };
-static struct apart managed, second;
-
-/* In a current context of its own. The host reads managed memory directly. */
-static bool apart_is(const struct apart *a)
-{
-	static unsigned char host[MIB];
-	CUcontext popped;
-	bool right = true;
-	MUST(cuCtxPushCurrent_v2(a->context));
-	for (size_t i = 0; i < a->size && right; i += MIB) {
-		if (a == &managed)
-			memcpy(host, (const char *)(uintptr_t)(a->at + i), MIB);
-		else
-			MUST(cuMemcpyDtoH_v2(host, a->at + i, MIB));
-		right = host[0] == APART_BYTE && memcmp(host, host + 1, MIB - 1) == 0;
-	}
-	MUST(cuCtxPopCurrent_v2(&popped));
-	return right;
-}
-
-static void apart_fill(struct apart *a, size_t size)
-{
-	a->size = size;
-	MUST(cuMemsetD8_v2(a->at, APART_BYTE, size));
-	MUST(cuCtxSynchronize());
-	puts("made");
-}
-
-static void managed_make(unsigned mib)
-{
-	MUST(cuCtxGetCurrent(&managed.context));
-	MUST(cuMemAllocManaged(&managed.at, mib * MIB, CU_MEM_ATTACH_GLOBAL));
-	apart_fill(&managed, mib * MIB);
-}
-
-static void second_make(unsigned mib)
-{
-	CUcontext popped;
-	MUST(cuDevicePrimaryCtxRetain(&second.context, 1));
-	MUST(cuCtxPushCurrent_v2(second.context));
-	MUST(cuMemAlloc_v2(&second.at, mib * MIB));
-	apart_fill(&second, mib * MIB);
-	MUST(cuCtxPopCurrent_v2(&popped));
 }
 
 static unsigned blocks_wrong(void)
@@ -372,11 +321,16 @@ static void idle_make(unsigned mib)
 
 static CUdeviceptr big;
 
+/* Of 0 MiB: free the newest. */
 static void big_make(unsigned mib)
 {
-	MUST(cuMemAlloc_v2(&big, mib * MIB));
-	MUST(cuMemsetD8_v2(big, 3, mib * MIB));
-	MUST(cuCtxSynchronize());
+	if (!mib) {
+		MUST(cuMemFree_v2(big));
+	} else {
+		MUST(cuMemAlloc_v2(&big, mib * MIB));
+		MUST(cuMemsetD8_v2(big, 3, mib * MIB));
+		MUST(cuCtxSynchronize());
+	}
 	puts("done");
 }
 
@@ -529,9 +483,6 @@ static void command_obey(const char *command)
 		puts("used");
 	} else if (sscanf(command, "big %u", &nth) == 1) {
 		big_make(nth);
-	} else if (!strcmp(command, "drop")) {
-		MUST(cuMemFree_v2(big));
-		puts("dropped");
 	} else if (sscanf(command, "managed %u", &nth) == 1) {
 		managed_make(nth);
 	} else if (sscanf(command, "second %u", &nth) == 1) {
