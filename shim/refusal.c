@@ -29,14 +29,14 @@ void gm_refusal_kernel_asked(const char *name)
 		atomic_store(&communicates, true);
 }
 
-enum gm_refusal gm_refusal_find(char *name, size_t size)
+enum gm_refusal gm_refusal_find(bool ordered, char *name, size_t size)
 {
 	const char *library = gm_loaded_find(libraries, sizeof libraries / sizeof *libraries);
 	const char *table = gm_tables_refuses();
 	*name = '\0';
 	if (gm_knob_get()->remap.choice == GM_REMAP_OFF)
 		return GM_REFUSAL_REMAP;
-	if (atomic_load(&communicates)) {
+	if (!ordered && atomic_load(&communicates)) {
 		snprintf(name, size, "NCCL");
 		return GM_REFUSAL_COMMUNICATOR;
 	}

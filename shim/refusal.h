@@ -7,6 +7,7 @@
 #ifndef GM_SHIM_REFUSAL_H
 #define GM_SHIM_REFUSAL_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "driver/driver.h"
@@ -15,8 +16,10 @@
 /* The program looks up a kernel of this name. NCCL does so when it makes a communicator. */
 void gm_refusal_kernel_asked(const char *name);
 
-/* NONE, or the reason; `name` gets the library, device or table, cut at `size`. */
-enum gm_refusal gm_refusal_find(char *name, size_t size);
+/* NONE, or the reason; `name` gets the library, device or table, cut at `size`. `ordered`: a user
+ * or the program orders the sleep, so that a communicator is no reason: processes that wait for
+ * each other may be put to sleep only where someone knows all of them. */
+enum gm_refusal gm_refusal_find(bool ordered, char *name, size_t size);
 
 /* The result of gpumem_sleep, by any refusal; it sleeps already: CUDA_SUCCESS. */
 CUresult gm_refusal_result(enum gm_refusal refusal);

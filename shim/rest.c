@@ -190,7 +190,7 @@ bool gm_rest_may_sleep(void)
 {
 	char name[GM_CONTROL_NAME];
 	uint64_t now = gm_clock_ns();
-	enum gm_refusal refusal = gm_refusal_find(name, sizeof name);
+	enum gm_refusal refusal = gm_refusal_find(false, name, sizeof name);
 	bool may = refusal == GM_REFUSAL_NONE;
 	if (!may)
 		decline(refusal);

@@ -7,7 +7,6 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/futex_lock.h"
 #include "base/msg.h"
 #include "base/sys.h"
 #include "base/thread.h"
@@ -20,9 +19,9 @@
 #include "shim/context/capture.h"
 #include "shim/copy/stage.h"
 #include "shim/device.h"
-#include "shim/give.h"
 #include "shim/ipc/opens.h"
 #include "shim/moves.h"
+#include "shim/orders.h"
 #include "shim/refusal.h"
 #include "shim/rest.h"
 #include "shim/sleep_bounds.h"
@@ -34,19 +33,23 @@
 #define DOUBLINGS 4	     /* doubles it, so many times at most */
 #define SHUT 50000000u	     /* ns that submissions wait for the GPU, at the first try */
 #define NAP 1000000u	     /* ns between two tries */
+#define STEP 5000000u	     /* ns that the door is open for a step, if nothing passes it */
+#define STEP_NAP 20000u	     /* ns between two looks whether something did */
 #define ASK_EVERY 100000000u /* ns between two requests to other processes */
 #define CHECK_EVERY 100000000u
 
-enum { ASK_SLEEP = 1, ASK_WAKE = 2, ASK_TURN = 4, ASK_SHRINK = 8, ASK_OPEN = 16 };
+enum cause {
+	BY_IDLENESS, /* of this process, or for another one's turn */
+	BY_ORDER,
+	WITH_OTHERS /* by an order to several processes (orders.h) */
+};
 
 static struct gm_worker worker;
 static struct gm_gate gate;
 static struct gm_move mover;
 static atomic_bool moving; /* a thread uses `mover`; others wait */
-static struct gm_futex_lock request_lock = {GM_FUTEX_LOCK_FREE, GM_LOCK_RANK_TABLE};
-/* A request of the tool changes `request` and `asked` together, under the lock. */
-static atomic_uint request, refusals;
-static _Atomic uint64_t asked, done, moved_bytes;
+static atomic_uint refusals;
+static _Atomic uint64_t moved_bytes;
 
 static void mover_take(void)
 {
@@ -82,18 +85,31 @@ static enum gm_refusal pools_move(bool out, char *name)
 }
 
 /* `name`: of GM_CONTROL_NAME bytes, and "" before. */
-static enum gm_refusal sleep_is_possible(char *name)
+static enum gm_refusal sleep_is_possible(enum cause cause, char *name)
 {
 	enum gm_refusal refusal;
 	if (gm_door_state() != GM_DOOR_OPEN)
 		return GM_REFUSAL_AWAY;
-	refusal = gm_refusal_find(name, GM_CONTROL_NAME);
+	refusal = gm_refusal_find(cause != BY_IDLENESS, name, GM_CONTROL_NAME);
 	if (refusal != GM_REFUSAL_NONE)
 		return refusal;
 	if (gm_capture_any())
 		return GM_REFUSAL_CAPTURE;
 	refusal = gm_move_find_room(&mover, gm_moves_need());
 	snprintf(name, GM_CONTROL_NAME, "%s", mover.refused_for);
+	return refusal;
+}
+
+/* Shut the door, and wait for work that came meanwhile. The door is open after a refusal. */
+static enum gm_refusal door_try(uint64_t until)
+{
+	enum gm_refusal refusal = GM_REFUSAL_SUBMISSION;
+	if (gm_door_shut(until)) {
+		refusal = gm_capture_any() ? GM_REFUSAL_CAPTURE
+					   : gm_move_drain(&gm_shim_driver, until);
+		if (refusal != GM_REFUSAL_NONE)
+			gm_door_set(GM_DOOR_OPEN);
+	}
 	return refusal;
 }
 
@@ -112,15 +128,9 @@ static enum gm_refusal door_close(uint64_t end)
 			return refusal;
 		uint64_t now = gm_clock_ns(), most = SHUT + now - begin;
 		uint64_t until = now + (patience < most ? patience : most);
-		until = until < end ? until : end;
-		refusal = GM_REFUSAL_SUBMISSION;
-		if (gm_door_shut(until)) {
-			refusal = gm_capture_any() ? GM_REFUSAL_CAPTURE
-						   : gm_move_drain(&gm_shim_driver, until);
-			if (refusal == GM_REFUSAL_NONE)
-				return refusal;
-			gm_door_set(GM_DOOR_OPEN);
-		}
+		refusal = door_try(until < end ? until : end);
+		if (refusal == GM_REFUSAL_NONE)
+			return refusal;
 		patience *= 2;
 	} while ((refusal == GM_REFUSAL_BUSY || refusal == GM_REFUSAL_SUBMISSION) &&
 		 gm_clock_ns() < end);
@@ -138,10 +148,10 @@ static void stand_ins_make(void)
 /* pre: the door is shut, and all work has completed. If not all contents can leave, those that left
  * return; if that fails as well, the process is partly asleep, and its next submission tries again.
  */
-static enum gm_refusal pools_send(char *name)
+static enum gm_refusal pools_send(enum cause cause, char *name)
 {
 	/* devices opened since sleep_is_possible */
-	enum gm_refusal refusal = gm_refusal_find(name, GM_CONTROL_NAME);
+	enum gm_refusal refusal = gm_refusal_find(cause != BY_IDLENESS, name, GM_CONTROL_NAME);
 	enum gm_door_state to = GM_DOOR_OPEN;
 	char second[GM_CONTROL_NAME];
 	if (refusal == GM_REFUSAL_NONE) {
@@ -166,16 +176,66 @@ static bool store_is_large(void)
 	return mover.store.kept && mover.store.banks > mover.store.warm;
 }
 
-static int sleeper_start(void);
-
 /* By the thread: a registration takes its time to end. */
 static void store_shrink_later(void)
 {
-	atomic_fetch_or(&request, ASK_SHRINK);
-	sleeper_start();
+	gm_orders_add(GM_ORDER_SHRINK);
 }
 
-static enum gm_refusal process_sleep(void)
+static bool move_is_over(void)
+{
+	return gm_gate_is_closed(&gate);
+}
+
+/* The door is open: wait until a submission has passed it, and a while longer. */
+static void step_take(void)
+{
+	const uint64_t before = gm_door_passages(), end = gm_clock_ns() + STEP;
+	while (gm_door_passages() == before && gm_clock_ns() < end && !move_is_over())
+		gm_sys_nap(STEP_NAP);
+	if (gm_orders_step_ns())
+		gm_sys_nap(gm_orders_step_ns());
+}
+
+/* As door_close, and wait for others to do so. *begin: the time of HOLD; then of GO. The door shuts
+ * at once, as those of the others: a process that goes on meanwhile would submit work that waits
+ * for them. */
+static enum gm_refusal door_close_together(uint64_t *begin)
+{
+	const uint64_t bound = gm_orders_hold_ns(), end = *begin + bound;
+	enum gm_refusal refusal = GM_REFUSAL_NONE;
+	while (refusal == GM_REFUSAL_NONE && (refusal = door_try(end)) == GM_REFUSAL_NONE) {
+		unsigned order = gm_orders_await(end + bound, move_is_over);
+		if (order == GM_ORDER_GO)
+			break;
+		gm_door_set(GM_DOOR_OPEN);
+		if (order == GM_ORDER_STEP)
+			step_take();
+		else
+			refusal = GM_REFUSAL_OTHERS;
+	}
+	*begin = gm_clock_ns();
+	return refusal;
+}
+
+static enum gm_refusal process_stop(enum cause cause, uint64_t *begin)
+{
+	return cause == WITH_OTHERS
+		       ? door_close_together(begin)
+		       : door_close(*begin + ((uint64_t)BOUND << atomic_load(&refusals)));
+}
+
+/* The next sleep may wait longer for the GPU. */
+static void refusal_count(enum cause cause, enum gm_refusal refusal)
+{
+	if (refusal == GM_REFUSAL_NONE)
+		atomic_store(&refusals, 0);
+	else if (refusal != GM_REFUSAL_AWAY && cause != WITH_OTHERS &&
+		 atomic_load(&refusals) < DOUBLINGS)
+		atomic_fetch_add(&refusals, 1);
+}
+
+static enum gm_refusal process_sleep(enum cause cause)
 {
 	char name[GM_CONTROL_NAME] = "";
 	uint64_t begin = gm_clock_ns();
@@ -183,17 +243,14 @@ static enum gm_refusal process_sleep(void)
 	atomic_store(&moved_bytes, 0);
 	enum gm_refusal refusal = gm_gate_enter(&gate) ? GM_REFUSAL_NONE : GM_REFUSAL_EXIT;
 	if (refusal == GM_REFUSAL_NONE) {
-		refusal = sleep_is_possible(name);
+		refusal = sleep_is_possible(cause, name);
 		if (refusal == GM_REFUSAL_NONE)
-			refusal = door_close(begin + ((uint64_t)BOUND << atomic_load(&refusals)));
+			refusal = process_stop(cause, &begin);
 		if (refusal == GM_REFUSAL_NONE)
-			refusal = pools_send(name);
+			refusal = pools_send(cause, name);
 		gm_gate_leave(&gate);
 	}
-	if (refusal == GM_REFUSAL_NONE)
-		atomic_store(&refusals, 0);
-	else if (refusal != GM_REFUSAL_AWAY && atomic_load(&refusals) < DOUBLINGS)
-		atomic_fetch_add(&refusals, 1);
+	refusal_count(cause, refusal);
 	gm_sleep_record(GM_RECORD_SLEEP, refusal, name, begin, atomic_load(&moved_bytes));
 	bool large = store_is_large();
 	mover_leave();
@@ -313,7 +370,7 @@ CUresult gm_sleep_now(void)
 	if (!atomic_load(&gm_door_used))
 		return CUDA_ERROR_NOT_SUPPORTED;
 	gm_thread_hold_cancel(); /* others wait for `mover` */
-	enum gm_refusal refusal = process_sleep();
+	enum gm_refusal refusal = process_sleep(BY_ORDER);
 	gm_thread_let_cancel();
 	return gm_refusal_result(refusal);
 }
@@ -335,7 +392,7 @@ static uint64_t sleep_after(void)
 static void store_shrink(void)
 {
 	bool more = true;
-	while (more && !atomic_load(&request)) {
+	while (more && !gm_orders_pending()) {
 		mover_take();
 		more = gm_gate_enter(&gate);
 		if (more) {
@@ -346,7 +403,7 @@ static void store_shrink(void)
 		gm_sys_nap(NAP);
 	}
 	if (more)
-		atomic_fetch_or(&request, ASK_SHRINK);
+		store_shrink_later();
 }
 
 /* Another process lacks memory. */
@@ -357,25 +414,32 @@ static void turn_take(void)
 	bool may = gm_rest_may_sleep();
 	gm_gate_leave(&gate);
 	if (may)
-		gm_rest_slept(process_sleep());
+		gm_rest_slept(process_sleep(BY_IDLENESS));
 }
 
-static void request_serve(void)
+/* The door is not held any more. */
+static void unheld_refuse(void)
 {
-	gm_futex_lock_take(&request_lock);
-	unsigned asks = atomic_exchange(&request, 0);
-	uint64_t number = atomic_load(&asked);
-	gm_futex_lock_release(&request_lock);
-	if (asks & ASK_TURN)
+	gm_sleep_outcome(gm_door_state() == GM_DOOR_ASLEEP ? GM_REFUSAL_AWAY : GM_REFUSAL_OTHERS,
+			 "");
+}
+
+static void orders_obey(void)
+{
+	unsigned orders = gm_orders_take();
+	if (orders & GM_ORDER_TURN)
 		turn_take();
-	if (asks & ASK_SLEEP)
-		process_sleep();
-	bool awake = asks & (ASK_WAKE | ASK_OPEN) && request_wake() == CUDA_SUCCESS;
-	if (asks & ASK_WAKE && awake)
+	if (orders & GM_ORDER_SLEEP)
+		process_sleep(BY_ORDER);
+	if (orders & (GM_ORDER_GO | GM_ORDER_STEP))
+		unheld_refuse();
+	if (orders & GM_ORDER_HOLD)
+		process_sleep(WITH_OTHERS);
+	bool awake = orders & (GM_ORDER_WAKE | GM_ORDER_OPEN) && request_wake() == CUDA_SUCCESS;
+	if (orders & GM_ORDER_WAKE && awake)
 		gm_sleep_outcome(GM_REFUSAL_NONE, "");
-	if (asks & (ASK_SLEEP | ASK_WAKE))
-		atomic_store(&done, number);
-	if (asks & ASK_SHRINK)
+	gm_orders_complete();
+	if (orders & GM_ORDER_SHRINK)
 		store_shrink();
 }
 
@@ -398,7 +462,7 @@ static void idle_check(struct idle *idle)
 	bool still = gm_rest_is();
 	gm_gate_leave(&gate);
 	if (still)
-		process_sleep();
+		process_sleep(BY_IDLENESS);
 	idle->since = gm_clock_ns();
 }
 
@@ -407,11 +471,11 @@ static bool sleeper_stay(void)
 {
 	uint64_t after = sleep_after();
 	unsigned bell = gm_worker_bell(&worker);
-	if (atomic_load(&request))
+	if (gm_orders_pending())
 		return true;
 	if (after == UINT64_MAX) {
 		gm_worker_end(&worker);
-		return atomic_load(&request) && gm_worker_claim(&worker);
+		return gm_orders_pending() && gm_worker_claim(&worker);
 	}
 	if (gm_worker_sleep(&worker, bell, gm_sleep_pause(after), CHECK_EVERY))
 		return true;
@@ -425,7 +489,7 @@ static void sleeper_run(void *unused)
 	(void)unused;
 	gm_shim_inside = 1;
 	do {
-		request_serve();
+		orders_obey();
 		if (sleep_after() != UINT64_MAX)
 			idle_check(&idle);
 	} while (sleeper_stay());
@@ -443,93 +507,22 @@ static int sleeper_start(void)
 	return error;
 }
 
-/* --- requests of other processes, on the thread gpumem-node --- */
+/* --- the life --- */
 
 static void control_fill(struct gm_control *control)
 {
-	*control = (struct gm_control){.state = gm_door_state(),
-				       .done = atomic_load(&done),
-				       .asked = atomic_load(&asked),
-				       .moved = atomic_load(&moved_bytes),
-				       .given = gm_give_total()};
+	control->moved = atomic_load(&moved_bytes);
 	gm_sleep_figures(control, mover.folder.path);
-}
-
-/* `error`: of sleeper_start. Without a thread the request is over: no later thread makes the move.
- */
-static void request_check(int error)
-{
-	if (!error)
-		return;
-	atomic_store(&request, 0);
-	gm_sleep_outcome(GM_REFUSAL_THREAD, strerror(error));
-	atomic_store(&done, atomic_load(&asked));
-}
-
-/* Ask the thread for what no tool waits for. */
-static int ask_begin(unsigned ask)
-{
-	atomic_fetch_or(&request, ask);
-	int error = sleeper_start();
-	if (error)
-		atomic_fetch_and(&request, ~ask);
-	return error;
 }
 
 static int turn_begin(void)
 {
-	return ask_begin(ASK_TURN);
+	return gm_orders_add(GM_ORDER_TURN);
 }
 
 void gm_sleep_wake_later(void)
 {
-	ask_begin(ASK_OPEN);
-}
-
-static enum gm_node_result control_answer(size_t size, struct gm_node_message *reply, unsigned ask)
-{
-	struct gm_control control;
-	if (size || !gm_shim_active())
-		return GM_NODE_REFUSED;
-	if (ask) {
-		gm_futex_lock_take(&request_lock);
-		atomic_fetch_add(&asked, 1);
-		atomic_fetch_or(&request, ask);
-		gm_futex_lock_release(&request_lock);
-		request_check(sleeper_start());
-	}
-	control_fill(&control);
-	memcpy(reply->data, &control, sizeof control);
-	reply->size = sizeof control;
-	return GM_NODE_OK;
-}
-
-static enum gm_node_result sleep_answer(const void *bytes, size_t size,
-					struct gm_node_message *reply)
-{
-	(void)bytes;
-	return control_answer(size, reply, ASK_SLEEP);
-}
-
-static enum gm_node_result wake_answer(const void *bytes, size_t size,
-				       struct gm_node_message *reply)
-{
-	(void)bytes;
-	return control_answer(size, reply, ASK_WAKE);
-}
-
-static enum gm_node_result residency_answer(const void *bytes, size_t size,
-					    struct gm_node_message *reply)
-{
-	(void)bytes;
-	return control_answer(size, reply, 0);
-}
-
-/* --- the life --- */
-
-static bool move_is_over(void)
-{
-	return gm_gate_is_closed(&gate);
+	gm_orders_add(GM_ORDER_OPEN);
 }
 
 void gm_sleep_start(void)
@@ -543,9 +536,7 @@ void gm_sleep_start(void)
 	gm_sleep_store_begin(&mover);
 	gm_door_begin(process_wake);
 	gm_rest_start(turn_begin);
-	gm_node_serve(GM_NODE_SLEEP, sleep_answer);
-	gm_node_serve(GM_NODE_WAKE, wake_answer);
-	gm_node_serve(GM_NODE_RESIDENCY, residency_answer);
+	gm_orders_begin(sleeper_start, control_fill);
 }
 
 void gm_sleep_join(unsigned ordinal)
@@ -568,13 +559,12 @@ void gm_sleep_exit(void)
 
 void gm_sleep_forget(void)
 {
-	gm_futex_lock_init(&request_lock, GM_LOCK_RANK_TABLE);
+	gm_orders_forget();
 	gm_sleep_figures_forget();
 	gm_worker_forget(&worker);
 	gm_gate_forget(&gate);
 	gm_sleep_store_forget(&mover);
 	gm_door_forget();
 	atomic_store(&moving, false);
-	atomic_store(&request, 0);
 	atomic_store(&refusals, 0);
 }

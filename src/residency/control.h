@@ -7,9 +7,17 @@
 
 #define GM_CONTROL_NAME 128
 
-/* The reply to SLEEP, WAKE and RESIDENCY, without padding: it is sent unchanged. */
+/* The state of a process whose door is shut for a HOLD, beside those of enum gm_door_state. */
+#define GM_CONTROL_HELD 3u
+
+/* The requests HOLD and STEP (shim/orders.h). */
+struct gm_hold_request {
+	uint64_t ns; /* HOLD: that the process has to shut its door; STEP: that it stays open */
+};
+
+/* The reply to SLEEP, WAKE, RESIDENCY, HOLD, STEP and GO, without padding: it is sent unchanged. */
 struct gm_control {
-	uint32_t state;	    /* enum gm_door_state */
+	uint32_t state;	    /* enum gm_door_state, or GM_CONTROL_HELD */
 	uint32_t refusal;   /* enum gm_refusal: of the last completed request */
 	uint64_t done;	    /* total of completed requests */
 	uint64_t asked;	    /* total of requests, this one included */

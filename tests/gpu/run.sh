@@ -136,7 +136,8 @@ sleep_ipc           240  9  slept:pool GPUMEM_SLEEP=1ms ./repeated.sh 4 ./ipc
 sleep_jax           240  1  slept:9+created GPUMEM_SLEEP=1ms XLA_PYTHON_CLIENT_MEM_FRACTION=.20 python3 with_jax.py
 sleep_questions     240  1  slept:pool GPUMEM_SLEEP=1ms ./questions
 sleep_folder        240  1  slept:pool GPUMEM_SLEEP=1ms GPUMEM_SLEEP_STORE=/tmp ./repeated.sh 5 ./runtime
-sleep_nccl          120  1  any   GPUMEM_SLEEP=1 python3 with_nccl.py
+sleep_nccl          120  1  pool  GPUMEM_SLEEP=1 python3 with_nccl.py
+sleep_nccl_two      240  2  slept:pool GPUMEM_SLEEP=1 GPUMEM_SLEEP_STORE=100% python3 with_nccl_two.py sleeps
 cycles_plain        120  1  slept:pool GPUMEM_SLEEP=1 GPUMEM_SLEEP_STORE=100% ./cycled.sh ./cycles plain
 cycles_folder       300  1  slept:pool GPUMEM_SLEEP=1 GPUMEM_SLEEP_STORE=/tmp ./cycled.sh ./cycles plain
 cycles_graph        120  1  slept:pool GPUMEM_SLEEP=1 ./cycled.sh ./cycles graph

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A process with an NCCL communicator is not put to sleep, and the refusal names NCCL."""
+"""A process with an NCCL communicator sleeps by an order, and its next collective is right."""
 import os
 import subprocess
 import sys
@@ -19,8 +19,9 @@ distributed.all_reduce(values)
 print("sum", values.sum().item())
 if os.environ.get("LD_PRELOAD"):
     tool = os.path.join(os.path.dirname(os.path.abspath(__file__)), "gpumemstat")
-    said = subprocess.run([tool, "sleep", str(os.getpid())], capture_output=True, text=True).stderr
-    if "communicator of NCCL" not in said:
-        sys.exit("gpumemstat sleep said: " + said)
+    order = subprocess.run([tool, "sleep", str(os.getpid())], capture_output=True, text=True)
+    if ": asleep, " not in order.stdout or " 0 B moved " in order.stdout:
+        sys.exit("gpumemstat sleep said: " + order.stdout + order.stderr)
+distributed.all_reduce(values)
 print("sum", values.sum().item())
 distributed.destroy_process_group()

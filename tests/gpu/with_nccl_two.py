@@ -2,9 +2,12 @@
 """All-reduce of 1 GiB on two GPUs, one process each, 100 rounds, each sum checked.
 
     with_nccl_two.py [bandwidth]    with the word, also prints the bus bandwidth of the median round, in GB/s
+    with_nccl_two.py sleeps         both processes are put to sleep together, 20 times; needs GPUMEM_SLEEP=1
 """
 import os
+import subprocess
 import sys
+import time
 
 try:
     import torch
@@ -17,6 +20,9 @@ except Exception as why:  # no PyTorch, no device
     sys.exit(77)
 
 ROUNDS, WARM, WORDS = 100, 5, 1 << 28
+SLEEPS = 20
+if sys.argv[1:] == ["sleeps"]:
+    ROUNDS = 600
 
 
 def rank_run(rank, port, answers):
@@ -50,12 +56,28 @@ def free_port():
         return one.getsockname()[1]
 
 
+def ranks_sleep(ranks):
+    """Put the ranks to sleep, until one has ended."""
+    tool = os.path.join(os.path.dirname(os.path.abspath(__file__)), "gpumemstat")
+    slept, said = 0, ""
+    while slept < SLEEPS and all(process.is_alive() for process in ranks):
+        order = subprocess.run([tool, "sleep", "--tree=%d" % os.getpid()], capture_output=True, text=True)
+        both = order.stdout.count(" moved in ") == 2 and " 0 B moved " not in order.stdout
+        slept += order.returncode == 0 and both
+        said = order.stderr or said
+        time.sleep(0.2)  # both wake, and work
+    if slept < SLEEPS:
+        sys.exit("only %d of %d sleeps: %s" % (slept, SLEEPS, said))
+
+
 def main():
     context = torch.multiprocessing.get_context("spawn")
     answers, port = context.Queue(), free_port()
     ranks = [context.Process(target=rank_run, args=(rank, port, answers)) for rank in range(2)]
     for process in ranks:
         process.start()
+    if sys.argv[1:] == ["sleeps"] and os.environ.get("LD_PRELOAD"):
+        ranks_sleep(ranks)
     said = sorted(answers.get(timeout=300) for _ in ranks)
     for process in ranks:
         process.join()

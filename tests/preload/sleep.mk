@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Processes that sleep and wake.
 check_PROGRAMS += tests/preload/names tests/preload/sleep_asker tests/preload/sleep_crowd tests/preload/sleeps tests/preload/turns
-dist_check_SCRIPTS += tests/preload/sleep.bats tests/preload/sleep_managed.bats tests/preload/sleep_refused.bats tests/preload/sleep_crowd.bats tests/preload/sleep_chosen.bats tests/preload/sleep_shared.bats tests/preload/turns.bats
+dist_check_SCRIPTS += tests/preload/sleep.bats tests/preload/sleep_managed.bats tests/preload/sleep_refused.bats tests/preload/sleep_crowd.bats tests/preload/sleep_chosen.bats tests/preload/sleep_job.bats tests/preload/sleep_shared.bats tests/preload/turns.bats
 EXTRA_DIST += tests/preload/sleep.bash
-TESTS += tests/preload/sleep.bats tests/preload/sleep_managed.bats tests/preload/sleep_refused.bats tests/preload/sleep_crowd.bats tests/preload/sleep_chosen.bats tests/preload/sleep_shared.bats tests/preload/turns.bats
+TESTS += tests/preload/sleep.bats tests/preload/sleep_managed.bats tests/preload/sleep_refused.bats tests/preload/sleep_crowd.bats tests/preload/sleep_chosen.bats tests/preload/sleep_job.bats tests/preload/sleep_shared.bats tests/preload/turns.bats
 
 tests_preload_sleeps_SOURCES = tests/preload/ahead.h tests/preload/apart.h tests/preload/private.h tests/preload/sleeps.c tests/preload/program.h tests/preload/steer.h
 tests_preload_sleeps_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/src

@@ -144,28 +144,6 @@ parent() {
 	done
 }
 
-@test "of a job one process refuses: the others sleep, and it is reported" {
-	local other
-	KNOBS+=(SLURM_JOB_ID=$ID)
-	start sleeps
-	other=$PROCESS
-	begin
-	says capture 'cuStreamBeginCapture_v2(stream, CU_STREAM_CAPTURE_MODE_RELAXED): CUDA_SUCCESS'
-	tool sleep --job=$ID
-	[ "$status" -eq 1 ]
-	grep -qx "gpumemstat: $SLEEPER: does not sleep: a capture of a stream is open" <<<"$output"
-	grep -q "^$other: asleep, " <<<"$output"
-	away yes $other
-	away no $SLEEPER
-	refute "$TOOL" sleep --json --job=$ID >"$BATS_TEST_TMPDIR/json" 2>"$BATS_TEST_TMPDIR/err" 7>&- 8<&-
-	[ "$(cat "$BATS_TEST_TMPDIR/err")" = "gpumemstat: $SLEEPER: does not sleep: a capture of a stream is open" ]
-	jq -e ".processes[] | select(.pid == $SLEEPER) |
-		.state == \"awake\" and .refusal == 1 and .error == \"does not sleep: a capture of a stream is open\"" "$BATS_TEST_TMPDIR/json"
-	jq -e ".processes[] | select(.pid == $other) | .state == \"asleep\" and .refusal == null and .error == null" "$BATS_TEST_TMPDIR/json"
-	says uncapture 'cuStreamEndCapture(stream, &graph): CUDA_SUCCESS'
-	ends
-}
-
 @test "all processes are asked before the end of any is awaited" {
 	local asked
 	start sleeps

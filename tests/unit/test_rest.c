@@ -70,8 +70,9 @@ bool gm_capture_any(void)
 	return captures;
 }
 
-enum gm_refusal gm_refusal_find(char *name, size_t size)
+enum gm_refusal gm_refusal_find(bool ordered, char *name, size_t size)
 {
+	(void)ordered;
 	snprintf(name, size, "%s", "");
 	return refuses;
 }

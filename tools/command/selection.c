@@ -124,10 +124,10 @@ bool gm_selection_get(const struct gm_options *options, const char *command,
 		      struct gm_selection *out)
 {
 	const struct gm_selection rows[] = {
-		{"all", options->all ? "" : NULL, any_is_taken},
-		{"program", options->program, program_is_taken},
-		{"job", options->job, job_is_taken},
-		{"tree", options->tree, tree_is_taken},
+		{"all", options->all ? "" : NULL, any_is_taken, false},
+		{"program", options->program, program_is_taken, false},
+		{"job", options->job, job_is_taken, true},
+		{"tree", options->tree, tree_is_taken, true},
 	};
 	*out = (struct gm_selection){0};
 	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {

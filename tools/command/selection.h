@@ -27,6 +27,7 @@ struct gm_chosen_list {
 struct gm_selection {
 	const char *option, *value;
 	bool (*takes)(int pid, const char *value);
+	bool together; /* they may wait for each other, so all sleep, or none */
 };
 
 /* False, after a usage error of the command: the options exclude each other. */

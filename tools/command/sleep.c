@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * sleep and wake: send a request to the node of each process, which replies at once; then poll all
- * until each is done. The processes of a job wait for each other, so none waits for another's end
- * here before it is asked.
+ * sleep and wake: send an order to the node of each process, which replies at once; then poll all
+ * until each is done. The processes of a job or tree may wait for each other: first all shut their
+ * doors, then they move (shim/orders.h).
  */
 #include <errno.h>
 #include <stdarg.h>
@@ -26,6 +26,11 @@
 
 #define PATIENCE 10000000000u /* ns for one reply */
 #define NAP 5000000u	      /* ns between two polls */
+#define HOLD_NAP 500000u      /* the same, while doors are shut */
+#define HOLD 500000000u	      /* ns that each process of a job has to shut its door, at first; */
+#define HOLDS 4		      /* each further try, of so many, has twice the time */
+#define STEP_AFTER 2000000u   /* ns that held processes wait for the others before they go on */
+#define STEP_FIRST 4000000u   /* ns that their doors are open then */
 #define NOBODY "no process of this user that was started with GPUMEM_SLEEP=1 and has used a GPU"
 
 struct target {
@@ -34,7 +39,9 @@ struct target {
 	enum gm_node_kind awaited; /* the request that was sent */
 	bool replied;		   /* `control` is known */
 	struct gm_control control;
-	uint64_t number; /* of the request */
+	bool ordered;	 /* it gets the present order */
+	uint64_t number; /* of that order; 0: not acknowledged */
+	bool stepped;	 /* by the last step of the targets */
 	bool named;	 /* by an operand */
 	bool skipped;	 /* it has ended or cannot sleep, and is not named */
 	uint32_t refusal;
@@ -44,6 +51,7 @@ struct target {
 struct targets {
 	GM_ARRAY(struct target) a;
 	bool sleeps;
+	struct gm_hold_request request; /* of HOLD or STEP */
 };
 
 __attribute__((format(printf, 2, 3))) static void target_fail(struct target *target,
@@ -62,8 +70,8 @@ static bool target_is_over(const struct target *target)
 
 static bool target_waits(const struct target *target)
 {
-	return !target_is_over(target) &&
-	       (!target->replied || target->control.done < target->number);
+	return target->ordered && !target_is_over(target) &&
+	       (!target->number || target->control.done < target->number);
 }
 
 /* --- requests --- */
@@ -74,15 +82,21 @@ static void target_refuse(struct target *target, enum gm_node_result result)
 	const bool is_out = result == GM_NODE_REFUSED || result == GM_NODE_GONE;
 	if (is_out && !target->named && !target->replied)
 		target->skipped = true;
+	else if (result == GM_NODE_REFUSED && target->replied)
+		target_fail(target, "it ends, or has an older release of gpumem");
 	else if (result == GM_NODE_REFUSED)
 		target_fail(target, "it was not started with GPUMEM_SLEEP=1, or it ends");
 	else
 		target_fail(target, "%s", gm_node_why(result));
 }
 
-static void request_send(struct target *target, enum gm_node_kind kind)
+static void request_send(const struct targets *t, struct target *target, enum gm_node_kind kind)
 {
-	const struct gm_node_message request = {.size = 0};
+	struct gm_node_message request = {.size = 0};
+	if (kind == GM_NODE_HOLD || kind == GM_NODE_STEP) {
+		request.size = sizeof t->request;
+		memcpy(request.data, &t->request, sizeof t->request);
+	}
 	target->awaited = kind;
 	target->chosen.link.end = gm_clock_ns() + PATIENCE;
 	enum gm_node_result result = gm_node_send(&target->chosen.link, kind, &request);
@@ -100,7 +114,7 @@ static void reply_take(struct target *target)
 	}
 	if (reply.size == sizeof target->control) {
 		memcpy(&target->control, reply.data, sizeof target->control);
-		if (!target->replied)
+		if (target->awaited != GM_NODE_RESIDENCY)
 			target->number = target->control.asked;
 		target->replied = true;
 	} else {
@@ -114,7 +128,7 @@ static void targets_ask(struct targets *t, enum gm_node_kind kind)
 {
 	for (size_t i = 0; i < t->a.n; i++)
 		if (target_waits(&t->a.at[i]))
-			request_send(&t->a.at[i], kind);
+			request_send(t, &t->a.at[i], kind);
 	for (size_t i = 0; i < t->a.n; i++)
 		if (target_waits(&t->a.at[i]))
 			reply_take(&t->a.at[i]);
@@ -128,30 +142,191 @@ static bool targets_wait(const struct targets *t)
 	return false;
 }
 
-/* The result of a completed request. */
-static void target_judge(struct target *target, bool sleeps)
+/* Give an order to those with `ordered` set. */
+static void targets_tell(struct targets *t, enum gm_node_kind order)
 {
-	struct gm_control *control = &target->control;
-	if (target_is_over(target) || control->refusal == GM_REFUSAL_NONE ||
-	    (sleeps && control->refusal == GM_REFUSAL_AWAY))
-		return;
-	control->refused_for[GM_CONTROL_NAME - 1] = '\0';
-	target->refusal = control->refusal;
-	target_fail(target, "does not %s: %s%s%s", sleeps ? "sleep" : "wake",
-		    gm_refusal_text((enum gm_refusal)control->refusal),
-		    *control->refused_for ? ": " : "", control->refused_for);
+	for (size_t i = 0; i < t->a.n; i++)
+		if (t->a.at[i].ordered)
+			t->a.at[i].number = 0;
+	targets_ask(t, order);
 }
 
-static void targets_run(struct targets *t)
+/* The same, and wait until all have obeyed or refused. */
+static void targets_order(struct targets *t, enum gm_node_kind order)
 {
-	targets_ask(t, t->sleeps ? GM_NODE_SLEEP : GM_NODE_WAKE);
+	targets_tell(t, order);
 	while (targets_wait(t)) {
 		gm_sys_nap(NAP);
 		targets_ask(t, GM_NODE_RESIDENCY);
 	}
+}
+
+static void target_judge(struct target *target, uint32_t refusal, bool sleeps)
+{
+	struct gm_control *control = &target->control;
+	if (target_is_over(target) || refusal == GM_REFUSAL_NONE ||
+	    (sleeps && refusal == GM_REFUSAL_AWAY))
+		return;
+	control->refused_for[GM_CONTROL_NAME - 1] = '\0';
+	target->refusal = refusal;
+	target_fail(target, "does not %s: %s%s%s", sleeps ? "sleep" : "wake",
+		    gm_refusal_text((enum gm_refusal)refusal), *control->refused_for ? ": " : "",
+		    control->refused_for);
+}
+
+/* --- all together: shut, then move --- */
+
+static bool target_is_held(const struct target *target)
+{
+	return !target_is_over(target) && target->number &&
+	       target->control.done >= target->number && target->control.state == GM_CONTROL_HELD;
+}
+
+static bool targets_fail_any(const struct targets *t)
+{
+	for (size_t i = 0; i < t->a.n; i++)
+		if (*t->a.at[i].why)
+			return true;
+	return false;
+}
+
+/* Work that was in the way may be complete at another try. */
+static bool targets_may_retry(const struct targets *t)
+{
+	for (size_t i = 0; i < t->a.n; i++) {
+		const struct target *target = &t->a.at[i];
+		if (*target->why && target->refusal != GM_REFUSAL_BUSY &&
+		    target->refusal != GM_REFUSAL_SUBMISSION &&
+		    target->refusal != GM_REFUSAL_OTHERS)
+			return false;
+	}
+	return true;
+}
+
+/* Take the refusals of processes that have answered; one that sleeps already is as good as held.
+ * `n`: of those that are held. False: one refuses. */
+static bool refusals_take(struct targets *t, size_t *n)
+{
+	*n = 0;
 	for (size_t i = 0; i < t->a.n; i++) {
 		struct target *target = &t->a.at[i];
-		target_judge(target, t->sleeps);
+		uint32_t refusal = target->control.refusal;
+		if (target_waits(target) || !target->ordered)
+			continue;
+		if (refusal == GM_REFUSAL_NONE && !target_is_held(target))
+			refusal = GM_REFUSAL_OTHERS; /* it has opened again */
+		target_judge(target, refusal, true);
+		*n += target_is_held(target);
+	}
+	return !targets_fail_any(t);
+}
+
+static void targets_order_held(struct targets *t)
+{
+	for (size_t i = 0; i < t->a.n; i++)
+		t->a.at[i].ordered = target_is_held(&t->a.at[i]);
+}
+
+/* The held processes submit a little, for `*ns`, as the work of the others may wait for it. If now
+ * others are held than before, those have gone too far, so *ns is halved. */
+static void targets_step(struct targets *t, uint64_t *ns)
+{
+	bool others = false;
+	for (size_t i = 0; i < t->a.n; i++)
+		others |= target_is_held(&t->a.at[i]) && !t->a.at[i].stepped;
+	*ns /= others ? 2 : 1;
+	t->request.ns = *ns;
+	for (size_t i = 0; i < t->a.n; i++) {
+		struct target *target = &t->a.at[i];
+		target->stepped = target_is_held(target);
+		if (target->stepped) {
+			target->number = 0;
+			request_send(t, target, GM_NODE_STEP);
+			if (!target_is_over(target))
+				reply_take(target);
+		}
+	}
+}
+
+/* False: a process did not shut its door. */
+static bool targets_hold(struct targets *t, uint64_t ns)
+{
+	uint64_t changed, step = STEP_FIRST;
+	size_t held = 0, before = 0;
+	t->request.ns = ns;
+	if (!targets_fail_any(t))
+		targets_tell(t, GM_NODE_HOLD);
+	changed = gm_clock_ns();
+	while (refusals_take(t, &held) && targets_wait(t)) {
+		uint64_t now = gm_clock_ns();
+		if (held != before)
+			changed = now;
+		before = held;
+		if (held && now - changed >= STEP_AFTER) {
+			targets_step(t, &step);
+			before = 0;
+		}
+		gm_sys_nap(HOLD_NAP);
+		targets_ask(t, GM_NODE_RESIDENCY);
+	}
+	return !targets_fail_any(t);
+}
+
+/* Open the doors that are shut. None of the processes goes to sleep, and each says so. */
+static void targets_let_go(struct targets *t)
+{
+	for (size_t i = 0; i < t->a.n; i++)
+		t->a.at[i].ordered &=
+			t->a.at[i].number && t->a.at[i].control.state != GM_DOOR_ASLEEP;
+	targets_order(t, GM_NODE_WAKE);
+	for (size_t i = 0; i < t->a.n; i++) {
+		struct target *target = &t->a.at[i];
+		*target->control.refused_for = '\0';
+		if (target->control.state != GM_DOOR_ASLEEP)
+			target_judge(target, GM_REFUSAL_OTHERS, true);
+		target->ordered = false;
+	}
+}
+
+static void targets_order_again(struct targets *t)
+{
+	for (size_t i = 0; i < t->a.n; i++) {
+		struct target *target = &t->a.at[i];
+		target->ordered = !target->skipped;
+		target->refusal = GM_REFUSAL_NONE;
+		*target->why = '\0';
+	}
+}
+
+/* False: not all can sleep, and no door is shut. */
+static bool targets_stop(struct targets *t)
+{
+	bool stopped = false, again = true;
+	targets_ask(t, GM_NODE_RESIDENCY); /* who takes orders? */
+	for (unsigned tries = 0; tries < HOLDS && again && !stopped; tries++) {
+		if (tries)
+			targets_order_again(t);
+		stopped = targets_hold(t, (uint64_t)HOLD << tries);
+		again = targets_may_retry(t);
+		if (stopped)
+			targets_order_held(t);
+		else
+			targets_let_go(t);
+	}
+	return stopped;
+}
+
+static void targets_run(struct targets *t, bool together)
+{
+	const bool stops = t->sleeps && together && t->a.n > 1;
+	for (size_t i = 0; i < t->a.n; i++)
+		t->a.at[i].ordered = true;
+	if (!stops || targets_stop(t))
+		targets_order(t, !t->sleeps ? GM_NODE_WAKE : stops ? GM_NODE_GO : GM_NODE_SLEEP);
+	for (size_t i = 0; i < t->a.n; i++) {
+		struct target *target = &t->a.at[i];
+		if (target->ordered)
+			target_judge(target, target->control.refusal, t->sleeps);
 		if (target->chosen.link.fd >= 0)
 			gm_node_disconnect(&target->chosen.link);
 	}
@@ -304,7 +479,7 @@ static int processes_ask(const struct gm_options *options, const struct gm_selec
 	for (size_t i = 0; i < chosen.a.n; i++)
 		targets_add(&t, &chosen.a.at[i], !selection->option);
 	gm_array_free(&chosen.a);
-	targets_run(&t);
+	targets_run(&t, selection->together);
 	bool there = targets_are_there(&t, selection);
 	int status = targets_show(&t, options);
 	gm_array_free(&t.a);

@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "shim/orders.h"
+
+#include <stdatomic.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/futex_lock.h"
+#include "base/sys.h"
+#include "node/node.h"
+#include "residency/door.h"
+#include "shim/call.h"
+#include "shim/give.h"
+#include "shim/sleep_figures.h"
+
+#define NAP 1000000u /* ns between two looks for GO */
+#define HOLD_MOST UINT64_C(10000000000)
+#define STEP_MOST UINT64_C(100000000)
+
+static struct gm_futex_lock lock = {GM_FUTEX_LOCK_FREE, GM_LOCK_RANK_TABLE};
+/* A request of a tool changes `pending` and `asked` together, under the lock. */
+static atomic_uint pending;
+static _Atomic uint64_t asked, done, hold_ns, step_ns;
+static atomic_bool held;
+static uint64_t taken; /* value of `asked`; the thread alone uses it */
+static int (*start_thread)(void);
+static void (*fill_moves)(struct gm_control *control);
+
+int gm_orders_add(enum gm_order order)
+{
+	atomic_fetch_or(&pending, order);
+	int error = start_thread();
+	if (error)
+		atomic_fetch_and(&pending, ~(unsigned)order);
+	return error;
+}
+
+bool gm_orders_pending(void)
+{
+	return atomic_load(&pending);
+}
+
+/* --- the thread --- */
+
+static unsigned orders_take(unsigned which)
+{
+	gm_futex_lock_take(&lock);
+	unsigned orders = atomic_fetch_and(&pending, ~which) & which;
+	taken = atomic_load(&asked);
+	gm_futex_lock_release(&lock);
+	return orders;
+}
+
+unsigned gm_orders_take(void)
+{
+	return orders_take(~0u);
+}
+
+void gm_orders_complete(void)
+{
+	atomic_store(&done, taken);
+}
+
+uint64_t gm_orders_hold_ns(void)
+{
+	return atomic_load(&hold_ns);
+}
+
+uint64_t gm_orders_step_ns(void)
+{
+	return atomic_load(&step_ns);
+}
+
+unsigned gm_orders_await(uint64_t end, bool (*is_over)(void))
+{
+	const unsigned ends = GM_ORDER_GO | GM_ORDER_STEP | GM_ORDER_WAKE | GM_ORDER_OPEN;
+	unsigned came = 0;
+	gm_sleep_outcome(GM_REFUSAL_NONE, "");
+	atomic_store(&held, true);
+	gm_orders_complete();
+	while (!came && gm_clock_ns() < end && !is_over()) {
+		gm_sys_nap(NAP);
+		came = atomic_load(&pending) & ends;
+	}
+	atomic_store(&held, false);
+	return came == GM_ORDER_GO || came == GM_ORDER_STEP ? orders_take(came) : 0;
+}
+
+/* --- requests of other processes, on the thread gpumem-node --- */
+
+/* `done` is read first: an order that is done has set the rest. */
+static void control_fill(struct gm_control *control)
+{
+	*control = (struct gm_control){.done = atomic_load(&done), .asked = atomic_load(&asked)};
+	control->state = atomic_load(&held) ? GM_CONTROL_HELD : gm_door_state();
+	control->given = gm_give_total();
+	fill_moves(control);
+}
+
+/* `error`: of the start. Without a thread the orders are over: no later thread obeys them. */
+static void start_check(int error)
+{
+	if (!error)
+		return;
+	atomic_store(&pending, 0);
+	gm_sleep_outcome(GM_REFUSAL_THREAD, strerror(error));
+	atomic_store(&done, atomic_load(&asked));
+}
+
+static enum gm_node_result control_answer(size_t size, struct gm_node_message *reply,
+					  unsigned order)
+{
+	struct gm_control control;
+	if (size || !gm_shim_active())
+		return GM_NODE_REFUSED;
+	if (order) {
+		gm_futex_lock_take(&lock);
+		atomic_fetch_add(&asked, 1);
+		atomic_fetch_or(&pending, order);
+		gm_futex_lock_release(&lock);
+		start_check(start_thread());
+	}
+	control_fill(&control);
+	memcpy(reply->data, &control, sizeof control);
+	reply->size = sizeof control;
+	return GM_NODE_OK;
+}
+
+static enum gm_node_result sleep_answer(const void *bytes, size_t size,
+					struct gm_node_message *reply)
+{
+	(void)bytes;
+	return control_answer(size, reply, GM_ORDER_SLEEP);
+}
+
+static enum gm_node_result wake_answer(const void *bytes, size_t size,
+				       struct gm_node_message *reply)
+{
+	(void)bytes;
+	return control_answer(size, reply, GM_ORDER_WAKE);
+}
+
+static enum gm_node_result residency_answer(const void *bytes, size_t size,
+					    struct gm_node_message *reply)
+{
+	(void)bytes;
+	return control_answer(size, reply, 0);
+}
+
+/* Take the time of a request; false: it is none, or too long. */
+static bool time_take(const void *bytes, size_t size, _Atomic uint64_t *ns, uint64_t most)
+{
+	struct gm_hold_request request;
+	if (size != sizeof request)
+		return false;
+	memcpy(&request, bytes, sizeof request);
+	if (request.ns > most)
+		return false;
+	atomic_store(ns, request.ns);
+	return true;
+}
+
+static enum gm_node_result hold_answer(const void *bytes, size_t size,
+				       struct gm_node_message *reply)
+{
+	return time_take(bytes, size, &hold_ns, HOLD_MOST) ? control_answer(0, reply, GM_ORDER_HOLD)
+							   : GM_NODE_REFUSED;
+}
+
+static enum gm_node_result step_answer(const void *bytes, size_t size,
+				       struct gm_node_message *reply)
+{
+	return time_take(bytes, size, &step_ns, STEP_MOST) ? control_answer(0, reply, GM_ORDER_STEP)
+							   : GM_NODE_REFUSED;
+}
+
+static enum gm_node_result go_answer(const void *bytes, size_t size, struct gm_node_message *reply)
+{
+	(void)bytes;
+	return control_answer(size, reply, GM_ORDER_GO);
+}
+
+void gm_orders_begin(int (*start)(void), void (*fill)(struct gm_control *control))
+{
+	start_thread = start;
+	fill_moves = fill;
+	gm_node_serve(GM_NODE_SLEEP, sleep_answer);
+	gm_node_serve(GM_NODE_WAKE, wake_answer);
+	gm_node_serve(GM_NODE_RESIDENCY, residency_answer);
+	gm_node_serve(GM_NODE_HOLD, hold_answer);
+	gm_node_serve(GM_NODE_STEP, step_answer);
+	gm_node_serve(GM_NODE_GO, go_answer);
+}
+
+void gm_orders_forget(void)
+{
+	gm_futex_lock_init(&lock, GM_LOCK_RANK_TABLE);
+	atomic_store(&pending, 0);
+	atomic_store(&held, false);
+}
