@@ -13,3 +13,7 @@ tests_unit_test_fold_SOURCES = tests/unit/test_fold.c tools/stack/fold.c tools/s
 	tools/stack/short_name.c tools/stack/frames.h
 tests_unit_test_fold_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)
 tests_unit_test_fold_LDADD = $(UNIT_LDADD)
+UNIT_TESTS += tests/unit/test_pieces
+tests_unit_test_pieces_SOURCES = tests/unit/test_pieces.c tools/log/blocks.c tools/log/blocks.h tools/log/holes.c tools/log/holes.h \
+	tools/log/pieces.c tools/log/pieces.h tools/tool.c tools/tool.h
+tests_unit_test_pieces_LDADD = $(UNIT_LDADD)

@@ -27,20 +27,6 @@ static _Noreturn void memory_exhausted(void)
 	exit(GM_EXIT_FAILED);
 }
 
-/* Idle memory outside the longest run, even after remapping. */
-static uint64_t sample_in_pieces(const struct gm_sample *s)
-{
-	return s->idle > s->largest_after_remap ? s->idle - s->largest_after_remap : 0;
-}
-
-/* True if `a` is more fragmented: more in pieces, or as much in pieces and more mapped. */
-static bool sample_is_worse(const struct gm_sample *a, const struct gm_sample *b)
-{
-	return sample_in_pieces(a) != sample_in_pieces(b)
-		       ? sample_in_pieces(a) > sample_in_pieces(b)
-		       : a->mapped > b->mapped;
-}
-
 static void course_read(struct course *course, unsigned device)
 {
 	gm_course_read(&course->all, course->figures, device);
@@ -49,9 +35,9 @@ static void course_read(struct course *course, unsigned device)
 		course->end = moment;
 		if (moment->sample.mapped > course->mapped)
 			course->mapped = moment->sample.mapped;
-		if (!course->peak || sample_is_worse(&moment->sample, &course->peak->sample))
-			course->peak = moment;
 	}
+	if (course->end)
+		course->peak = &course->all.worst;
 }
 
 static uint64_t share_ppm(uint64_t part, uint64_t whole)
@@ -230,7 +216,7 @@ static void course_text(struct gm_emit *emit, const struct course *course)
 			uint64_t at = moment->time - first->time;
 			if ((unsigned __int128)at * rows / span != part)
 				break;
-			if (sample_is_worse(&moment->sample, &best->sample))
+			if (gm_course_is_worse(&moment->sample, &best->sample))
 				best = moment;
 		}
 		const struct gm_sample *s = &best->sample;
@@ -307,9 +293,7 @@ static void legend_text(struct gm_emit *emit, const struct course *course)
 	char count[32];
 	gm_tool_count(course->all.samples, count, sizeof count);
 	if (course->all.computed)
-		gm_emit_line(emit, "",
-			     "computed from the addresses of all events; only %s sample%s", count,
-			     course->all.samples == 1 ? "" : "s");
+		gm_emit_line(emit, "", "computed from the addresses of all events");
 	else if (course->end && course->all.samples < GM_COURSE_FEW)
 		gm_emit_line(emit, "", "from only %s sample%s", count,
 			     course->all.samples == 1 ? "" : "s");
@@ -323,6 +307,7 @@ static void device_show(struct gm_emit *emit, const struct gm_figures *f, unsign
 	struct course course = {.figures = f};
 	char label[32], when[32] = "", count[32];
 	course_read(&course, d);
+	const size_t moments = course.all.computed ? course.all.states : course.all.samples;
 	gm_emit_object(emit, NULL);
 	gm_emit_value(emit, "ordinal", GM_COUNT(d));
 	gm_emit_value(emit, "name", GM_TEXT(f->about->devices[d].name));
@@ -331,10 +316,9 @@ static void device_show(struct gm_emit *emit, const struct gm_figures *f, unsign
 	snprintf(label, sizeof label, "device %u", d);
 	gm_emit_break(emit);
 	gm_emit_line(emit, label, "%s, %s %s%s%s%s", f->about->devices[d].name,
-		     gm_tool_count(course.all.moments.n, count, sizeof count),
-		     course.all.computed ? "moment" : "sample",
-		     course.all.moments.n == 1 ? "" : "s", course.peak ? ", its peak at " : "",
-		     when);
+		     gm_tool_count(moments, count, sizeof count),
+		     course.all.computed ? "moment" : "sample", moments == 1 ? "" : "s",
+		     course.peak ? ", its peak at " : "", when);
 	gm_summary_fragmentation(emit, f, d, &course.all, true);
 	legend_text(emit, &course);
 	const bool binned = course.end && gm_frag_has_bins(&course.peak->sample);

@@ -45,7 +45,6 @@ static void state_read(struct state *state, struct gm_log_file *file, unsigned d
 	gm_log_read_rewind(file);
 	for (; records > 0 && gm_log_read_next(file, &entry); records--)
 		gm_pieces_follow(&state->pieces, &entry, device);
-	gm_pieces_sort(&state->pieces);
 	for (size_t i = 0; i < state->pieces.chunks.n; i++)
 		*(state->pieces.chunks.at[i].lent ? &state->lent : &state->mapped) +=
 			state->pieces.chunks.at[i].size;

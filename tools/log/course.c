@@ -7,97 +7,45 @@
 #include "tools/log/pieces.h"
 #include "tools/tool.h"
 
-/* A moment sorts all live blocks: the more there may be, the fewer moments. */
-enum { MOMENTS_MOST = 1024, BLOCKS_SORTED = 20 * 1000 * 1000 };
+/* A course while it is read. */
+struct reader {
+	struct gm_course *course;
+	const struct gm_figures *figures;
+	bool thins;	 /* there are too many states to keep all */
+	uint64_t length; /* of the log, ns */
+	/* The last state. */
+	struct gm_course_moment last;
+	struct gm_frag frag;
+	/* The most fragmented state of its part of the time. */
+	struct gm_course_moment highest;
+	double highest_external;
+	uint64_t part;
+	/* Integrals over time, in ns: of the figures, and of bytes for the utilisation. */
+	struct gm_frag sums;
+	double ns, requested, mapped;
+	uint64_t requested_peak, mapped_peak;
+	bool any;
+};
 
-static void moment_push(struct gm_course *course, uint64_t time, const struct gm_sample *sample)
+static void moment_push(struct gm_course *course, const struct gm_course_moment *moment)
 {
-	if (gm_array_push(&course->moments, (struct gm_course_moment){time, *sample}))
+	if (gm_array_push(&course->moments, *moment))
 		return;
 	gm_tool_error("out of memory");
 	exit(GM_EXIT_FAILED);
 }
 
-static void samples_read(struct gm_course *course, const struct gm_figures *f, unsigned device)
+/* Idle memory outside the longest run, even after remapping. */
+static uint64_t sample_in_pieces(const struct gm_sample *s)
 {
-	struct gm_log_entry entry;
-	gm_log_read_rewind(f->file);
-	while (gm_log_read_next(f->file, &entry))
-		if (entry.sample && entry.record.kind == GM_RECORD_SAMPLE &&
-		    entry.record.device == device)
-			moment_push(course, entry.record.time, entry.sample);
-	course->samples = course->moments.n;
+	return s->idle > s->largest_after_remap ? s->idle - s->largest_after_remap : 0;
 }
 
-/* Events of a device between two moments. */
-static uint64_t events_each(const struct gm_figures *f, unsigned device)
+bool gm_course_is_worse(const struct gm_sample *a, const struct gm_sample *b)
 {
-	const uint64_t blocks = gm_figures_device(f, device, GM_C_allocate_pool);
-	const uint64_t events = blocks + gm_figures_device(f, device, GM_C_free_calls) +
-				gm_figures_device(f, device, GM_C_free_context) +
-				gm_figures_device(f, device, GM_C_map_calls) +
-				gm_figures_device(f, device, GM_C_unmap_calls);
-	uint64_t most = blocks ? BLOCKS_SORTED / blocks : MOMENTS_MOST;
-	most = most < 1 ? 1 : most > MOMENTS_MOST ? MOMENTS_MOST : most;
-	return (events + most - 1) / most;
-}
-
-static bool moment_compute(struct gm_course *course, struct gm_pieces *pieces, uint64_t time)
-{
-	struct gm_sample sample;
-	const bool fits = gm_pieces_sample(pieces, &sample);
-	if (fits)
-		moment_push(course, time, &sample);
-	return fits;
-}
-
-/* Compute moments from addresses, the last event included. At moments that the addresses do not
- * tell, for instance before the MAP of a chunk that has a block already, there is none. False: they
- * do not tell the end. */
-static bool events_read(struct gm_course *course, const struct gm_figures *f, unsigned device)
-{
-	const uint64_t each = events_each(f, device);
-	struct gm_pieces pieces = {0};
-	struct gm_log_entry entry;
-	uint64_t since = 0, last = 0;
-	bool fits = true;
-	gm_log_read_rewind(f->file);
-	while (gm_log_read_next(f->file, &entry)) {
-		if (!gm_pieces_follow(&pieces, &entry, device))
-			continue;
-		last = entry.record.time;
-		if (++since < each)
-			continue;
-		since = 0;
-		fits = moment_compute(course, &pieces, last);
-	}
-	if (since)
-		fits = moment_compute(course, &pieces, last);
-	gm_pieces_free(&pieces);
-	return fits;
-}
-
-void gm_course_read(struct gm_course *course, const struct gm_figures *f, unsigned device)
-{
-	struct gm_course computed = {0};
-	*course = (struct gm_course){0};
-	samples_read(course, f, device);
-	if (course->samples >= GM_COURSE_FEW || !f->about->complete ||
-	    !gm_figures_device(f, device, GM_C_allocate_pool))
-		return;
-	if (!events_read(&computed, f, device) || computed.moments.n <= course->samples) {
-		gm_course_free(&computed);
-		return;
-	}
-	computed.samples = course->samples;
-	computed.computed = true;
-	gm_course_free(course);
-	*course = computed;
-}
-
-void gm_course_free(struct gm_course *course)
-{
-	gm_array_free(&course->moments);
+	return sample_in_pieces(a) != sample_in_pieces(b)
+		       ? sample_in_pieces(a) > sample_in_pieces(b)
+		       : a->mapped > b->mapped;
 }
 
 static void highest(double *to, double value)
@@ -105,47 +53,171 @@ static void highest(double *to, double value)
 	*to = value > *to ? value : *to;
 }
 
-void gm_course_peak(const struct gm_course *course, struct gm_frag *out)
+/* --- figures --- */
+
+/* The last state lasted until `time`. */
+static void sums_add(struct reader *r, uint64_t time)
 {
-	uint64_t requested = 0, mapped = 0;
-	*out = (struct gm_frag){0};
-	for (size_t i = 0; i < course->moments.n; i++) {
-		const struct gm_sample *s = &course->moments.at[i].sample;
-		struct gm_frag now;
-		gm_frag_now(s, &now);
-		highest(&out->internal, now.internal);
-		highest(&out->external, now.external);
-		highest(&out->external_remap, now.external_remap);
-		highest(&out->unreclaimable, now.unreclaimable);
-		requested = s->requested > requested ? s->requested : requested;
-		mapped = s->mapped > mapped ? s->mapped : mapped;
-	}
-	out->utilisation = mapped ? (double)requested / (double)mapped : 1;
+	const double ns = time > r->last.time ? (double)(time - r->last.time) : 0;
+	r->ns += ns;
+	r->sums.internal += r->frag.internal * ns;
+	r->sums.external += r->frag.external * ns;
+	r->sums.external_remap += r->frag.external_remap * ns;
+	r->sums.unreclaimable += r->frag.unreclaimable * ns;
+	r->requested += (double)r->last.sample.requested * ns;
+	r->mapped += (double)r->last.sample.mapped * ns;
 }
 
-void gm_course_mean(const struct gm_course *course, struct gm_frag *out)
+static void peaks_raise(struct reader *r)
 {
-	double whole = 0, requested = 0, mapped = 0;
-	*out = (struct gm_frag){.utilisation = 1};
-	for (size_t i = 1; i < course->moments.n; i++) {
-		const struct gm_course_moment *m = &course->moments.at[i - 1];
-		const uint64_t until = course->moments.at[i].time;
-		const double ns = until > m->time ? (double)(until - m->time) : 0;
-		struct gm_frag now;
-		gm_frag_now(&m->sample, &now);
-		out->internal += now.internal * ns;
-		out->external += now.external * ns;
-		out->external_remap += now.external_remap * ns;
-		out->unreclaimable += now.unreclaimable * ns;
-		requested += (double)m->sample.requested * ns;
-		mapped += (double)m->sample.mapped * ns;
-		whole += ns;
-	}
-	if (whole <= 0)
+	const struct gm_sample *s = &r->last.sample;
+	struct gm_frag *peak = &r->course->peak;
+	highest(&peak->internal, r->frag.internal);
+	highest(&peak->external, r->frag.external);
+	highest(&peak->external_remap, r->frag.external_remap);
+	highest(&peak->unreclaimable, r->frag.unreclaimable);
+	r->requested_peak = s->requested > r->requested_peak ? s->requested : r->requested_peak;
+	r->mapped_peak = s->mapped > r->mapped_peak ? s->mapped : r->mapped_peak;
+}
+
+static void figures_end(struct reader *r)
+{
+	struct gm_frag *peak = &r->course->peak, *mean = &r->course->mean;
+	peak->utilisation = r->mapped_peak ? (double)r->requested_peak / (double)r->mapped_peak : 1;
+	*mean = (struct gm_frag){.utilisation = 1};
+	if (r->ns <= 0)
 		return;
-	out->internal /= whole;
-	out->external /= whole;
-	out->external_remap /= whole;
-	out->unreclaimable /= whole;
-	out->utilisation = mapped > 0 ? requested / mapped : 1;
+	mean->internal = r->sums.internal / r->ns;
+	mean->external = r->sums.external / r->ns;
+	mean->external_remap = r->sums.external_remap / r->ns;
+	mean->unreclaimable = r->sums.unreclaimable / r->ns;
+	mean->utilisation = r->mapped > 0 ? r->requested / r->mapped : 1;
+}
+
+/* --- moments --- */
+
+static uint64_t part_of(const struct reader *r, uint64_t time)
+{
+	const uint64_t at = gm_figures_at(r->figures, time);
+	return r->length ? (uint64_t)((unsigned __int128)at * GM_COURSE_MOMENTS / r->length) : 0;
+}
+
+/* Keep the moments of a part of the time. */
+static void part_end(struct reader *r)
+{
+	if (!r->any)
+		return;
+	if (r->highest_external > r->frag.external)
+		moment_push(r->course, &r->highest);
+	moment_push(r->course, &r->last);
+}
+
+static void part_follow(struct reader *r, uint64_t time)
+{
+	const uint64_t part = r->thins ? part_of(r, time) : r->part + 1;
+	if (part != r->part)
+		part_end(r);
+	if (part != r->part || !r->any)
+		r->highest_external = -1;
+	r->part = part;
+}
+
+/* Take a sample or state. */
+static void state_take(struct reader *r, uint64_t time, const struct gm_sample *sample)
+{
+	const bool first = !r->any;
+	part_follow(r, time);
+	if (!first)
+		sums_add(r, time);
+	r->any = true;
+	r->last = (struct gm_course_moment){time, *sample};
+	gm_frag_now(sample, &r->frag);
+	if (r->frag.external > r->highest_external) {
+		r->highest_external = r->frag.external;
+		r->highest = r->last;
+	}
+	if (first || gm_course_is_worse(sample, &r->course->worst.sample))
+		r->course->worst = r->last;
+	peaks_raise(r);
+}
+
+static void reader_end(struct reader *r)
+{
+	part_end(r);
+	figures_end(r);
+}
+
+/* --- the log --- */
+
+static void samples_read(struct gm_course *course, const struct gm_figures *f, unsigned device)
+{
+	struct reader r = {.course = course, .figures = f};
+	struct gm_log_entry entry;
+	gm_log_read_rewind(f->file);
+	while (gm_log_read_next(f->file, &entry)) {
+		if (!entry.sample || entry.record.kind != GM_RECORD_SAMPLE ||
+		    entry.record.device != device)
+			continue;
+		state_take(&r, entry.record.time, entry.sample);
+		course->samples++;
+	}
+	reader_end(&r);
+}
+
+/* Calls of a device, each of which has an event. */
+static uint64_t events_count(const struct gm_figures *f, unsigned device)
+{
+	static const unsigned counters[] = {GM_C_allocate_pool, GM_C_free_calls, GM_C_free_context,
+					    GM_C_map_calls, GM_C_unmap_calls};
+	uint64_t n = 0;
+	for (size_t i = 0; i < sizeof counters / sizeof *counters; i++)
+		n += gm_figures_device(f, device, counters[i]);
+	return n;
+}
+
+/* Compute the states from addresses. After events whose addresses do not tell, for instance before
+ * the MAP of a chunk that has a block already, there is none. False: they do not tell the end. */
+static bool events_read(struct gm_course *course, const struct gm_figures *f, unsigned device)
+{
+	struct reader r = {.course = course,
+			   .figures = f,
+			   .length = gm_figures_length(f),
+			   .thins = events_count(f, device) > GM_COURSE_MOMENTS};
+	struct gm_pieces pieces = {0};
+	struct gm_log_entry entry;
+	struct gm_sample sample;
+	bool fits = true;
+	gm_log_read_rewind(f->file);
+	while (gm_log_read_next(f->file, &entry)) {
+		if (!gm_pieces_follow(&pieces, &entry, device))
+			continue;
+		fits = gm_pieces_sample(&pieces, &sample);
+		if (fits)
+			state_take(&r, entry.record.time, &sample);
+		course->states += fits;
+	}
+	reader_end(&r);
+	gm_pieces_free(&pieces);
+	return fits && course->states;
+}
+
+void gm_course_read(struct gm_course *course, const struct gm_figures *f, unsigned device)
+{
+	struct gm_course computed = {.computed = true};
+	*course = (struct gm_course){0};
+	samples_read(course, f, device);
+	if (!f->about->complete || !gm_figures_device(f, device, GM_C_allocate_pool))
+		return;
+	if (!events_read(&computed, f, device)) {
+		gm_course_free(&computed);
+		return;
+	}
+	computed.samples = course->samples;
+	gm_course_free(course);
+	*course = computed;
+}
+
+void gm_course_free(struct gm_course *course)
+{
+	gm_array_free(&course->moments);
 }

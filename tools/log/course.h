@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The fragmentation of a device's pool over the time of a log: its samples; or, if they are few and
- * the log has every event, the state after events, computed from addresses. Single-threaded.
+ * The fragmentation of a device's pool over the time of a log: the state after each event, computed
+ * from addresses, if the log has every event; else its samples. Single-threaded.
  */
 #ifndef GM_TOOLS_LOG_COURSE_H
 #define GM_TOOLS_LOG_COURSE_H
@@ -11,6 +11,7 @@
 #include "tools/log/figures.h"
 
 #define GM_COURSE_FEW 10 /* samples; fewer say little about the time between them */
+#define GM_COURSE_MOMENTS 1024
 
 struct gm_course_moment {
 	uint64_t time; /* CLOCK_MONOTONIC, ns */
@@ -18,18 +19,26 @@ struct gm_course_moment {
 };
 
 struct gm_course {
-	GM_ARRAY(struct gm_course_moment) moments; /* by time */
-	size_t samples;				   /* in the log */
-	bool computed;				   /* the moments are not samples */
+	/* By time: each sample, or each state. Of more than GM_COURSE_MOMENTS states: the last one,
+	 * and the one with the highest external fragmentation, of as many equal parts of the time.
+	 */
+	GM_ARRAY(struct gm_course_moment) moments;
+	/* The most fragmented sample or state, unless there are no moments: most in pieces even
+	 * after remapping, then most mapped. */
+	struct gm_course_moment worst;
+	size_t samples;	     /* in the log */
+	size_t states;	     /* that were computed */
+	bool computed;	     /* the moments are states, not samples */
+	struct gm_frag peak; /* the highest figure of all samples or states */
+	struct gm_frag mean; /* over the time from the first to the last; 0, and utilisation 1,
+			      * with only one */
 };
 
 /* Read a device. Rewinds the log. Ends the program when memory is short. The caller frees. */
 void gm_course_read(struct gm_course *course, const struct gm_figures *figures, unsigned device);
 void gm_course_free(struct gm_course *course);
 
-/* The highest figures of the moments, and the mean over the time from the first to the last; 0
- * (utilisation 1) with only one moment. */
-void gm_course_peak(const struct gm_course *course, struct gm_frag *out);
-void gm_course_mean(const struct gm_course *course, struct gm_frag *out);
+/* True if `a` is more fragmented, as for `worst`. */
+bool gm_course_is_worse(const struct gm_sample *a, const struct gm_sample *b);
 
 #endif

@@ -2,46 +2,238 @@
 #include "tools/log/pieces.h"
 
 #include <stdlib.h>
+#include <string.h>
 
-#include "log/frag.h"
 #include "tools/tool.h"
 
 #define SLAB ((uint64_t)128 << 10) /* the shortest slab, and its alignment */
 
-static _Noreturn void memory_exhausted(void)
+/* Addresses [from, to). In a damaged log a range may wrap around; it has no addresses then. */
+struct range {
+	uint64_t from, to;
+};
+
+static struct range range_make(uint64_t address, uint64_t size)
 {
-	gm_tool_error("out of memory");
-	exit(GM_EXIT_FAILED);
+	return size <= UINT64_MAX - address ? (struct range){address, address + size}
+					    : (struct range){0};
 }
 
-/* --- records --- */
-
-static void chunk_follow(struct gm_pieces *pieces, const struct gm_record *r)
+static struct range range_both(struct range a, struct range b)
 {
-	const struct gm_pieces_chunk chunk = {
-		.address = r->address, .size = r->size, .serial = r->id};
-	size_t i = 0;
-	while (i < pieces->chunks.n && pieces->chunks.at[i].serial != r->id)
-		i++;
-	const bool known = i < pieces->chunks.n;
-	if (r->kind == GM_RECORD_UNMAP && known)
-		pieces->chunks.at[i] = pieces->chunks.at[--pieces->chunks.n];
-	else if (r->kind != GM_RECORD_UNMAP && known)
-		pieces->chunks.at[i] = chunk;
-	else if (r->kind != GM_RECORD_UNMAP && !gm_array_push(&pieces->chunks, chunk))
-		memory_exhausted();
+	return (struct range){a.from > b.from ? a.from : b.from, a.to < b.to ? a.to : b.to};
 }
 
-/* Mark the chunk at an address as lent to a device heap. */
-static void chunk_lend(struct gm_pieces *pieces, uint64_t address)
+static uint64_t range_bytes(struct range r)
 {
-	for (size_t i = 0; i < pieces->chunks.n; i++) {
-		struct gm_pieces_chunk *chunk = &pieces->chunks.at[i];
-		chunk->lent |= address >= chunk->address && address - chunk->address < chunk->size;
+	return r.to > r.from ? r.to - r.from : 0;
+}
+
+static struct range chunk_range(const struct gm_pieces_chunk *chunk)
+{
+	return range_make(chunk->address, chunk->size);
+}
+
+static bool block_is_small(const struct gm_blocks_one *block)
+{
+	return block->held <= GM_PIECES_SMALL_MOST;
+}
+
+/* The slabs around a block, or the block itself. */
+static struct range block_region(struct range block, bool small)
+{
+	return small ? (struct range){block.from / SLAB * SLAB, (block.to + SLAB - 1) / SLAB * SLAB}
+		     : block;
+}
+
+/* --- sums of chunks --- */
+
+/* Add what a chunk adds to the sums, or remove it (`sign` -1). The same is removed that was added,
+ * so that the sums are right whatever a damaged log has. */
+static void chunk_sum(struct gm_pieces *p, const struct gm_pieces_chunk *chunk, int sign)
+{
+	const uint64_t one = (uint64_t)(int64_t)sign;
+	const uint64_t idle = chunk->size > chunk->used ? chunk->size - chunk->used : 0;
+	if (chunk->lent) {
+		p->n_lent += one;
+		p->lent += one * chunk->size;
+		return;
+	}
+	p->mapped += one * chunk->size;
+	p->inside += one * chunk->used;
+	*(chunk->used ? &p->unreclaimable : &p->whole) += one * idle;
+}
+
+static void chunk_use(struct gm_pieces *p, struct gm_pieces_chunk *chunk, uint64_t bytes, bool more)
+{
+	chunk_sum(p, chunk, -1);
+	chunk->used = more ? chunk->used + bytes : chunk->used > bytes ? chunk->used - bytes : 0;
+	chunk_sum(p, chunk, 1);
+}
+
+/* The first chunk that may have addresses from `address` on. */
+static size_t chunk_first(const struct gm_pieces *p, uint64_t address)
+{
+	size_t low = 0, high = p->chunks.n;
+	while (low < high) {
+		const size_t middle = low + (high - low) / 2;
+		if (p->chunks.at[middle].address <= address)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low ? low - 1 : 0;
+}
+
+/* --- idle runs --- */
+
+/* What of a range lies in chunks of the pool becomes idle. */
+static void idle_add(struct gm_pieces *p, struct range range)
+{
+	for (size_t i = chunk_first(p, range.from);
+	     i < p->chunks.n && p->chunks.at[i].address < range.to; i++) {
+		const struct range both = range_both(range, chunk_range(&p->chunks.at[i]));
+		if (!p->chunks.at[i].lent)
+			gm_holes_add(&p->holes, both.from, both.to);
 	}
 }
 
-bool gm_pieces_follow(struct gm_pieces *pieces, const struct gm_log_entry *entry, unsigned device)
+/* Blocks of a set within a range are not idle. Returns their bytes. */
+static uint64_t idle_cut(struct gm_pieces *p, struct range range, bool small)
+{
+	uint64_t from = range.from, end, bytes = 0;
+	while (gm_holes_find(small ? &p->small : &p->large, &from, range.to, &end)) {
+		const struct range region = block_region((struct range){from, end}, small);
+		gm_holes_cut(&p->holes, region.from, region.to);
+		bytes += end - from;
+		from = end;
+	}
+	return bytes;
+}
+
+/* Slabs of a range that have no block any more become idle. */
+static void slabs_add(struct gm_pieces *p, struct range range)
+{
+	for (uint64_t at = range.from; at < range.to; at += SLAB) {
+		uint64_t from = at, end;
+		if (!gm_holes_find(&p->small, &from, at + SLAB, &end))
+			idle_add(p, (struct range){at, at + SLAB});
+	}
+}
+
+/* --- blocks --- */
+
+static void block_begin(struct gm_pieces *p, struct range range, bool small)
+{
+	struct gm_holes *set = small ? &p->small : &p->large;
+	const struct range region = block_region(range, small);
+	uint64_t from = range.from, end;
+	p->overlaps += gm_holes_find(set, &from, range.to, &end);
+	gm_holes_add(set, range.from, range.to);
+	gm_holes_cut(&p->holes, region.from, region.to);
+}
+
+static void block_end(struct gm_pieces *p, struct range range, bool small)
+{
+	gm_holes_cut(small ? &p->small : &p->large, range.from, range.to);
+	if (small)
+		slabs_add(p, block_region(range, true));
+	else
+		idle_add(p, range);
+}
+
+/* Begin all blocks again: one of two that overlapped has ended. */
+static void blocks_again(struct gm_pieces *p)
+{
+	gm_holes_free(&p->large);
+	gm_holes_free(&p->small);
+	p->overlaps = 0;
+	for (size_t i = 0; i < p->chunks.n; i++)
+		idle_add(p, chunk_range(&p->chunks.at[i]));
+	for (size_t i = 0; i < p->blocks.room; i++) {
+		const struct gm_blocks_one *b = &p->blocks.at[i];
+		if (b->id && !b->driver)
+			block_begin(p, range_make(b->address, b->held), block_is_small(b));
+	}
+}
+
+static void block_follow(struct gm_pieces *p, const struct gm_blocks_one *block, bool born)
+{
+	const struct range range = range_make(block->address, block->held);
+	const uint64_t one = born ? 1 : UINT64_MAX;
+	if (block->driver)
+		return;
+	p->live += one;
+	p->requested += one * block->size;
+	p->handed_out += one * block->held;
+	for (size_t i = chunk_first(p, range.from);
+	     i < p->chunks.n && p->chunks.at[i].address < range.to; i++) {
+		const struct range both = range_both(range, chunk_range(&p->chunks.at[i]));
+		chunk_use(p, &p->chunks.at[i], range_bytes(both), born);
+	}
+	if (born)
+		block_begin(p, range, block_is_small(block));
+	else if (p->overlaps)
+		blocks_again(p);
+	else
+		block_end(p, range, block_is_small(block));
+}
+
+/* --- chunks --- */
+
+static void chunk_remove(struct gm_pieces *p, size_t i)
+{
+	struct gm_pieces_chunk *chunk = &p->chunks.at[i];
+	const struct range range = chunk_range(chunk);
+	chunk_sum(p, chunk, -1);
+	gm_holes_cut(&p->holes, range.from, range.to);
+	memmove(chunk, chunk + 1, (--p->chunks.n - i) * sizeof *chunk);
+}
+
+static void chunk_insert(struct gm_pieces *p, struct gm_pieces_chunk chunk)
+{
+	const struct range range = chunk_range(&chunk);
+	size_t i = p->chunks.n;
+	if (!gm_array_push(&p->chunks, chunk)) {
+		gm_tool_error("out of memory");
+		exit(GM_EXIT_FAILED);
+	}
+	for (; i > 0 && p->chunks.at[i - 1].address > chunk.address; i--)
+		p->chunks.at[i] = p->chunks.at[i - 1];
+	gm_holes_add(&p->holes, range.from, range.to);
+	chunk.used = idle_cut(p, range, false) + idle_cut(p, range, true);
+	p->chunks.at[i] = chunk;
+	chunk_sum(p, &chunk, 1);
+}
+
+static void chunk_follow(struct gm_pieces *p, const struct gm_record *r)
+{
+	size_t i = 0;
+	while (i < p->chunks.n && p->chunks.at[i].serial != r->id)
+		i++;
+	if (i < p->chunks.n)
+		chunk_remove(p, i);
+	if (r->kind != GM_RECORD_UNMAP)
+		chunk_insert(p, (struct gm_pieces_chunk){
+					.address = r->address, .size = r->size, .serial = r->id});
+}
+
+/* Mark the chunk at an address as lent to a device heap. */
+static void chunk_lend(struct gm_pieces *p, uint64_t address)
+{
+	const size_t i = chunk_first(p, address);
+	struct gm_pieces_chunk *chunk = &p->chunks.at[i];
+	if (i >= p->chunks.n || address < chunk->address ||
+	    address - chunk->address >= chunk->size || chunk->lent)
+		return;
+	const struct range range = chunk_range(chunk);
+	chunk_sum(p, chunk, -1);
+	chunk->lent = true;
+	chunk_sum(p, chunk, 1);
+	gm_holes_cut(&p->holes, range.from, range.to);
+}
+
+bool gm_pieces_follow(struct gm_pieces *p, const struct gm_log_entry *entry, unsigned device)
 {
 	const struct gm_record *r = &entry->record;
 	struct gm_blocks_one block;
@@ -51,159 +243,54 @@ bool gm_pieces_follow(struct gm_pieces *pieces, const struct gm_log_entry *entry
 	case GM_RECORD_MAP:
 	case GM_RECORD_UNMAP:
 	case GM_RECORD_REMAP:
-		chunk_follow(pieces, r);
+		chunk_follow(p, r);
 		return true;
 	case GM_RECORD_GROW:
 	case GM_RECORD_TAKEOVER:
 		if (!r->status)
-			chunk_lend(pieces, r->address);
+			chunk_lend(p, r->address);
 		return !r->status;
 	case GM_RECORD_HEAP_SAMPLE:
-		chunk_lend(pieces, entry->heap->heap);
+		chunk_lend(p, entry->heap->heap);
 		return true;
 	default:
-		return gm_blocks_follow(&pieces->blocks, r, (int)device, &block) != GM_BLOCKS_SAME;
+		break;
 	}
+	const enum gm_blocks_change change = gm_blocks_follow(&p->blocks, r, (int)device, &block);
+	if (change == GM_BLOCKS_BORN || change == GM_BLOCKS_GONE)
+		block_follow(p, &block, change == GM_BLOCKS_BORN);
+	return change != GM_BLOCKS_SAME;
 }
 
-void gm_pieces_free(struct gm_pieces *pieces)
+void gm_pieces_free(struct gm_pieces *p)
 {
-	gm_blocks_free(&pieces->blocks);
-	gm_array_free(&pieces->chunks);
+	gm_blocks_free(&p->blocks);
+	gm_array_free(&p->chunks);
+	gm_holes_free(&p->holes);
+	gm_holes_free(&p->large);
+	gm_holes_free(&p->small);
 }
 
 /* --- the figures --- */
 
-static int chunk_compare(const void *a, const void *b)
+bool gm_pieces_sample(const struct gm_pieces *p, struct gm_sample *out)
 {
-	const struct gm_pieces_chunk *x = a, *y = b;
-	return (x->address > y->address) - (x->address < y->address);
-}
-
-void gm_pieces_sort(struct gm_pieces *pieces)
-{
-	if (pieces->chunks.n)
-		qsort(pieces->chunks.at, pieces->chunks.n, sizeof *pieces->chunks.at,
-		      chunk_compare);
-}
-
-/* Addresses in use. `small`: a block of a slab. */
-struct span {
-	uint64_t from, to;
-	bool small;
-};
-
-static int span_compare(const void *a, const void *b)
-{
-	const struct span *x = a, *y = b;
-	return (x->from > y->from) - (x->from < y->from);
-}
-
-/* The pool's blocks by address, and their sums. The caller frees. */
-static struct span *spans_make(const struct gm_pieces *pieces, struct gm_sample *out, size_t *n)
-{
-	struct span *spans = malloc((pieces->blocks.n + 1) * sizeof *spans);
-	if (!spans)
-		memory_exhausted();
-	*n = 0;
-	for (size_t i = 0; i < pieces->blocks.room; i++) {
-		const struct gm_blocks_one *b = &pieces->blocks.at[i];
-		if (!b->id || b->driver)
-			continue;
-		spans[(*n)++] = (struct span){b->address, b->address + b->held,
-					      b->held <= GM_PIECES_SMALL_MOST};
-		out->requested += b->size;
-		out->handed_out += b->held;
+	const uint64_t longest = gm_holes_longest(&p->holes);
+	*out = (struct gm_sample){.requested = p->requested,
+				  .handed_out = p->handed_out,
+				  .mapped = p->mapped,
+				  .idle = p->mapped > p->inside ? p->mapped - p->inside : 0,
+				  .lent = p->lent,
+				  .largest_idle = longest,
+				  .largest_after_remap = p->whole > longest ? p->whole : longest,
+				  .unreclaimable = p->unreclaimable,
+				  .live_blocks = p->live,
+				  .chunks = p->chunks.n - p->n_lent,
+				  .idle_extents = p->holes.n};
+	for (unsigned i = 0; i < GM_SAMPLE_BINS; i++) {
+		const uint64_t runs = p->holes.runs[i], units = p->holes.units[i];
+		out->idle_runs[i] = (uint16_t)(runs < UINT16_MAX ? runs : UINT16_MAX);
+		out->idle_units[i] = (uint32_t)(units < UINT32_MAX ? units : UINT32_MAX);
 	}
-	out->live_blocks = *n;
-	if (*n)
-		qsort(spans, *n, sizeof *spans, span_compare);
-	return spans;
-}
-
-static void run_add(struct gm_sample *out, uint64_t from, uint64_t to)
-{
-	if (to <= from)
-		return;
-	const uint64_t length = to - from, units = length / GM_SAMPLE_UNIT;
-	const unsigned bin = gm_frag_bin(length);
-	out->idle_extents++;
-	out->idle_runs[bin] += out->idle_runs[bin] < UINT16_MAX;
-	out->idle_units[bin] = units < UINT32_MAX - out->idle_units[bin]
-				       ? out->idle_units[bin] + (uint32_t)units
-				       : UINT32_MAX;
-	out->largest_idle = length > out->largest_idle ? length : out->largest_idle;
-}
-
-/* Count the runs of [from, to), chunks that touch, between the spans from *next on; the first span
- * behind becomes *next. */
-static void runs_count(struct gm_sample *out, uint64_t from, uint64_t to, const struct span *spans,
-		       size_t n, size_t *next)
-{
-	uint64_t at = from;
-	for (; *next < n && spans[*next].from < to; ++*next) {
-		const struct span *s = &spans[*next];
-		const uint64_t begin = s->small ? s->from / SLAB * SLAB : s->from;
-		const uint64_t end = s->small ? (s->to + SLAB - 1) / SLAB * SLAB : s->to;
-		run_add(out, at, begin);
-		at = end > at ? end : at;
-	}
-	run_add(out, at, to);
-}
-
-/* Bytes in use of each chunk, which are sorted: blocks of several chunks are split. False: a block
- * is not in chunks of the pool. */
-static bool chunks_count(const struct gm_pieces *pieces, const struct span *spans, size_t n,
-			 struct gm_sample *out)
-{
-	uint64_t whole = 0, inside = 0;
-	size_t s = 0;
-	for (size_t i = 0; i < pieces->chunks.n; i++) {
-		const struct gm_pieces_chunk *chunk = &pieces->chunks.at[i];
-		const uint64_t end = chunk->address + chunk->size;
-		uint64_t used = 0;
-		if (chunk->lent) {
-			out->lent += chunk->size;
-			continue;
-		}
-		while (s < n && spans[s].to <= chunk->address)
-			s++;
-		for (size_t j = s; j < n && spans[j].from < end; j++) {
-			const uint64_t from =
-				spans[j].from > chunk->address ? spans[j].from : chunk->address;
-			used += (spans[j].to < end ? spans[j].to : end) - from;
-		}
-		inside += used;
-		out->mapped += chunk->size;
-		out->chunks++;
-		*(used ? &out->unreclaimable : &whole) += used ? chunk->size - used : chunk->size;
-	}
-	out->idle = out->mapped > inside ? out->mapped - inside : 0;
-	out->largest_after_remap = whole;
-	return inside == out->handed_out;
-}
-
-bool gm_pieces_sample(struct gm_pieces *pieces, struct gm_sample *out)
-{
-	size_t n, next = 0;
-	*out = (struct gm_sample){0};
-	gm_pieces_sort(pieces);
-	struct span *spans = spans_make(pieces, out, &n);
-	bool fits = chunks_count(pieces, spans, n, out);
-	for (size_t i = 0; fits && i < pieces->chunks.n;) {
-		const uint64_t from = pieces->chunks.at[i].address;
-		uint64_t to = from;
-		for (; i < pieces->chunks.n && pieces->chunks.at[i].address == to &&
-		       !pieces->chunks.at[i].lent;
-		     i++)
-			to += pieces->chunks.at[i].size;
-		if (to > from)
-			runs_count(out, from, to, spans, n, &next);
-		else
-			i++; /* lent */
-	}
-	if (out->largest_idle > out->largest_after_remap)
-		out->largest_after_remap = out->largest_idle;
-	free(spans);
-	return fits;
+	return p->inside == p->handed_out;
 }

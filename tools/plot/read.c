@@ -89,7 +89,7 @@ static void refusal_count(struct gm_plot *plot, const struct gm_record *r, uint6
 	plot->refusals.ns = (double)ns;
 }
 
-/* Few samples would draw a run of many events as some steps. False: draw the samples. */
+/* False: the log does not have every event; draw its samples. */
 static bool course_draw(struct reader *reader)
 {
 	struct gm_course course;

@@ -72,7 +72,7 @@ void gm_summary_fragmentation(struct gm_emit *emit, const struct gm_figures *f, 
 	const struct gm_sample sample = sample_now(f, d, course);
 	const bool is = moment_is_now(f, d, course),
 		   was = course->computed || counters[GM_C_samples],
-		   lasted = course->computed ? course->moments.n > 1 : counters[GM_C_sampled_ns];
+		   lasted = course->computed ? course->states > 1 : counters[GM_C_sampled_ns];
 	const char *utilisation =
 		gm_figures_process(f, GM_C_torch_cache) ? "  by segments" : "utilisation";
 	struct gm_frag at, peak, mean;
@@ -81,8 +81,8 @@ void gm_summary_fragmentation(struct gm_emit *emit, const struct gm_figures *f, 
 	gm_frag_mean(counters, &mean);
 	if (course->computed) {
 		const double exact = peak.utilisation; /* of the counters, at every event */
-		gm_course_peak(course, &peak);
-		gm_course_mean(course, &mean);
+		peak = course->peak;
+		mean = course->mean;
 		peak.utilisation = exact;
 	}
 #define BYTES(known, x) ((known) ? GM_BYTES(double_to_bytes(x)) : GM_NONE)

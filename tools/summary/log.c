@@ -319,10 +319,7 @@ static void few_line(struct gm_emit *emit, const struct gm_course *course)
 	char count[32];
 	gm_tool_count(course->samples, count, sizeof count);
 	gm_emit_value(emit, "fragmentation_computed", GM_BOOL(course->computed));
-	if (course->computed)
-		gm_emit_line(emit, "", "computed from addresses; only %s sample%s", count,
-			     course->samples == 1 ? "" : "s");
-	else if (course->samples && course->samples < GM_COURSE_FEW)
+	if (!course->computed && course->samples && course->samples < GM_COURSE_FEW)
 		gm_emit_line(emit, "", "from only %s sample%s", count,
 			     course->samples == 1 ? "" : "s");
 }
