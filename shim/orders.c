@@ -14,6 +14,7 @@
 #include "shim/sleep_figures.h"
 
 #define NAP 1000000u /* ns between two looks for GO */
+#define ENDS_HOLD ((unsigned)GM_ORDER_SLEEP | GM_ORDER_WAKE | GM_ORDER_OPEN | GM_ORDER_LET)
 #define HOLD_MOST UINT64_C(10000000000)
 #define STEP_MOST UINT64_C(100000000)
 
@@ -42,18 +43,13 @@ bool gm_orders_pending(void)
 
 /* --- the thread --- */
 
-static unsigned orders_take(unsigned which)
+unsigned gm_orders_take(void)
 {
 	gm_futex_lock_take(&lock);
-	unsigned orders = atomic_fetch_and(&pending, ~which) & which;
+	unsigned orders = atomic_exchange(&pending, 0);
 	taken = atomic_load(&asked);
 	gm_futex_lock_release(&lock);
 	return orders;
-}
-
-unsigned gm_orders_take(void)
-{
-	return orders_take(~0u);
 }
 
 void gm_orders_complete(void)
@@ -71,19 +67,35 @@ uint64_t gm_orders_step_ns(void)
 	return atomic_load(&step_ns);
 }
 
+bool gm_orders_end_hold(void)
+{
+	return atomic_load(&pending) & ENDS_HOLD;
+}
+
+/* Take GO or STEP, if nothing else came. *came: any of the orders that a held process obeys. */
+static unsigned hold_order_take(unsigned *came)
+{
+	gm_futex_lock_take(&lock);
+	*came = atomic_load(&pending) & (GM_ORDERS_OF_HOLD | ENDS_HOLD);
+	unsigned order = *came == GM_ORDER_GO || *came == GM_ORDER_STEP ? *came : 0;
+	atomic_fetch_and(&pending, ~order);
+	taken = order ? atomic_load(&asked) : taken;
+	gm_futex_lock_release(&lock);
+	return order;
+}
+
 unsigned gm_orders_await(uint64_t end, bool (*is_over)(void))
 {
-	const unsigned ends = GM_ORDER_GO | GM_ORDER_STEP | GM_ORDER_WAKE | GM_ORDER_OPEN;
-	unsigned came = 0;
+	unsigned came = 0, order = 0;
 	gm_sleep_outcome(GM_REFUSAL_NONE, "");
 	atomic_store(&held, true);
 	gm_orders_complete();
 	while (!came && gm_clock_ns() < end && !is_over()) {
 		gm_sys_nap(NAP);
-		came = atomic_load(&pending) & ends;
+		order = hold_order_take(&came);
 	}
 	atomic_store(&held, false);
-	return came == GM_ORDER_GO || came == GM_ORDER_STEP ? orders_take(came) : 0;
+	return order;
 }
 
 /* --- requests of other processes, on the thread gpumem-node --- */
@@ -107,19 +119,26 @@ static void start_check(int error)
 	atomic_store(&done, atomic_load(&asked));
 }
 
+/* LET takes back what has not begun. */
+static void order_add(unsigned order)
+{
+	gm_futex_lock_take(&lock);
+	atomic_fetch_add(&asked, 1);
+	if (order == GM_ORDER_LET)
+		atomic_fetch_and(&pending, ~GM_ORDERS_OF_HOLD);
+	atomic_fetch_or(&pending, order);
+	gm_futex_lock_release(&lock);
+	start_check(start_thread());
+}
+
 static enum gm_node_result control_answer(size_t size, struct gm_node_message *reply,
 					  unsigned order)
 {
 	struct gm_control control;
 	if (size || !gm_shim_active())
 		return GM_NODE_REFUSED;
-	if (order) {
-		gm_futex_lock_take(&lock);
-		atomic_fetch_add(&asked, 1);
-		atomic_fetch_or(&pending, order);
-		gm_futex_lock_release(&lock);
-		start_check(start_thread());
-	}
+	if (order)
+		order_add(order);
 	control_fill(&control);
 	memcpy(reply->data, &control, sizeof control);
 	reply->size = sizeof control;
@@ -180,6 +199,12 @@ static enum gm_node_result go_answer(const void *bytes, size_t size, struct gm_n
 	return control_answer(size, reply, GM_ORDER_GO);
 }
 
+static enum gm_node_result let_answer(const void *bytes, size_t size, struct gm_node_message *reply)
+{
+	(void)bytes;
+	return control_answer(size, reply, GM_ORDER_LET);
+}
+
 void gm_orders_begin(int (*start)(void), void (*fill)(struct gm_control *control))
 {
 	start_thread = start;
@@ -190,6 +215,7 @@ void gm_orders_begin(int (*start)(void), void (*fill)(struct gm_control *control
 	gm_node_serve(GM_NODE_HOLD, hold_answer);
 	gm_node_serve(GM_NODE_STEP, step_answer);
 	gm_node_serve(GM_NODE_GO, go_answer);
+	gm_node_serve(GM_NODE_LET, let_answer);
 }
 
 void gm_orders_forget(void)

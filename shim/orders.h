@@ -19,8 +19,8 @@
  *     STEP, to a     ---->  opens for a moment, shuts      (its work ends)
  *     polls          <----  done, HELD                     done, HELD
  *
- * If one cannot shut, WAKE opens the doors of the others. A held process opens by itself if it
- * hears nothing for twice the time that each has to shut.
+ * If one cannot shut, LET opens the doors of the others; so does any other order. A held process
+ * opens by itself if it hears nothing for twice the time that each has to shut.
  *
  * Any thread, unless said otherwise, with no lock held.
  */
@@ -40,8 +40,10 @@ enum gm_order {
 	GM_ORDER_OPEN = 16,  /* wake for an open of an exported block */
 	GM_ORDER_HOLD = 32,
 	GM_ORDER_STEP = 64,
-	GM_ORDER_GO = 128
+	GM_ORDER_GO = 128,
+	GM_ORDER_LET = 256 /* there is no HOLD any more */
 };
+#define GM_ORDERS_OF_HOLD ((unsigned)GM_ORDER_HOLD | GM_ORDER_STEP | GM_ORDER_GO)
 
 /* At the start: answer the requests of other processes. `start` starts the thread, or wakes it; 0
  * or an errno. `fill` sets the members of *control that describe memory and the last move. */
@@ -66,6 +68,9 @@ uint64_t gm_orders_step_ns(void);
  * (ns of CLOCK_MONOTONIC) for GO or STEP, takes it, and returns it; 0: another order came, `end`,
  * or `is_over`. */
 unsigned gm_orders_await(uint64_t end, bool (*is_over)(void));
+
+/* An order came that ends a hold. */
+bool gm_orders_end_hold(void);
 
 /* modules.h */
 void gm_orders_forget(void);

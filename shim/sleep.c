@@ -100,16 +100,39 @@ static enum gm_refusal sleep_is_possible(enum cause cause, char *name)
 	return refusal;
 }
 
-/* Shut the door, and wait for work that came meanwhile. The door is open after a refusal. */
-static enum gm_refusal door_try(uint64_t until)
+static uint64_t sooner(uint64_t a, uint64_t b)
 {
-	enum gm_refusal refusal = GM_REFUSAL_SUBMISSION;
-	if (gm_door_shut(until)) {
+	return a < b ? a : b;
+}
+
+/* Until when to wait before another look. */
+static uint64_t slice_end(uint64_t until)
+{
+	return sooner(until, gm_clock_ns() + SHUT);
+}
+
+/* `gives_up` (NULL: never): nobody waits for the door any more. */
+static bool try_is_over(uint64_t until, bool (*gives_up)(void))
+{
+	return gm_clock_ns() >= until || (gives_up && gives_up());
+}
+
+/* Shut the door, and wait for work that came meanwhile. The door is open after a refusal. */
+static enum gm_refusal door_try(uint64_t until, bool (*gives_up)(void))
+{
+	enum gm_refusal refusal;
+	bool shut;
+	do
+		shut = gm_door_shut(slice_end(until));
+	while (!shut && !try_is_over(until, gives_up));
+	if (!shut)
+		return GM_REFUSAL_SUBMISSION;
+	do
 		refusal = gm_capture_any() ? GM_REFUSAL_CAPTURE
-					   : gm_move_drain(&gm_shim_driver, until);
-		if (refusal != GM_REFUSAL_NONE)
-			gm_door_set(GM_DOOR_OPEN);
-	}
+					   : gm_move_drain(&gm_shim_driver, slice_end(until));
+	while (refusal == GM_REFUSAL_BUSY && !try_is_over(until, gives_up));
+	if (refusal != GM_REFUSAL_NONE)
+		gm_door_set(GM_DOOR_OPEN);
 	return refusal;
 }
 
@@ -128,7 +151,7 @@ static enum gm_refusal door_close(uint64_t end)
 			return refusal;
 		uint64_t now = gm_clock_ns(), most = SHUT + now - begin;
 		uint64_t until = now + (patience < most ? patience : most);
-		refusal = door_try(until < end ? until : end);
+		refusal = door_try(sooner(until, end), NULL);
 		if (refusal == GM_REFUSAL_NONE)
 			return refusal;
 		patience *= 2;
@@ -204,7 +227,11 @@ static enum gm_refusal door_close_together(uint64_t *begin)
 {
 	const uint64_t bound = gm_orders_hold_ns(), end = *begin + bound;
 	enum gm_refusal refusal = GM_REFUSAL_NONE;
-	while (refusal == GM_REFUSAL_NONE && (refusal = door_try(end)) == GM_REFUSAL_NONE) {
+	while (refusal == GM_REFUSAL_NONE) {
+		const uint64_t least = gm_clock_ns() + SHUT; /* after a late step, too */
+		refusal = door_try(end > least ? end : least, gm_orders_end_hold);
+		if (refusal != GM_REFUSAL_NONE)
+			break;
 		unsigned order = gm_orders_await(end + bound, move_is_over);
 		if (order == GM_ORDER_GO)
 			break;
@@ -431,9 +458,9 @@ static void orders_obey(void)
 		turn_take();
 	if (orders & GM_ORDER_SLEEP)
 		process_sleep(BY_ORDER);
-	if (orders & (GM_ORDER_GO | GM_ORDER_STEP))
+	if (orders & GM_ORDERS_OF_HOLD && (!(orders & GM_ORDER_HOLD) || orders & GM_ORDER_WAKE))
 		unheld_refuse();
-	if (orders & GM_ORDER_HOLD)
+	else if (orders & GM_ORDER_HOLD)
 		process_sleep(WITH_OTHERS);
 	bool awake = orders & (GM_ORDER_WAKE | GM_ORDER_OPEN) && request_wake() == CUDA_SUCCESS;
 	if (orders & GM_ORDER_WAKE && awake)

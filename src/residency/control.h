@@ -15,7 +15,8 @@ struct gm_hold_request {
 	uint64_t ns; /* HOLD: that the process has to shut its door; STEP: that it stays open */
 };
 
-/* The reply to SLEEP, WAKE, RESIDENCY, HOLD, STEP and GO, without padding: it is sent unchanged. */
+/* The reply to SLEEP, WAKE, RESIDENCY, HOLD, STEP, GO and LET, without padding: it is sent
+ * unchanged. */
 struct gm_control {
 	uint32_t state;	    /* enum gm_door_state, or GM_CONTROL_HELD */
 	uint32_t refusal;   /* enum gm_refusal: of the last completed request */

@@ -26,6 +26,17 @@ counted_all() {
 	"$TOOL" summary --json "$ENDED.gml" | jq -e ".logs[0].counters | $1"
 }
 
+# job_begin: `gpumemstat sleep` of the job, which writes to the file slept; process two works on in its first try.
+job_begin() {
+	says two hold 'cuMemsetD8Async(blocks[0], 1, 1, stream): CUDA_SUCCESS'
+	(
+		pipes_close
+		exec "$TOOL" sleep --job=$ID >slept 2>&1
+	) &
+	ASKED=$!
+	until grep -q 'does not sleep: the GPU is still at work' two.said; do sleep 0.01; done
+}
+
 @test "of a job one process refuses: none sleeps, each is reported, and all go on" {
 	start one
 	start two
@@ -58,16 +69,10 @@ counted_all() {
 	start one
 	start two
 	says one submit submits
-	says two hold 'cuMemsetD8Async(blocks[0], 1, 1, stream): CUDA_SUCCESS'
-	(
-		pipes_close
-		exec "$TOOL" sleep --job=$ID >slept 2>&1
-	) &
-	local asked=$!
-	until grep -q 'does not sleep: the GPU is still at work' two.said; do sleep 0.01; done
+	job_begin
 	until grep -q 'does not sleep: not all processes' one.said; do sleep 0.01; done
 	says two release released
-	wait $asked
+	wait $ASKED
 	[ "$(grep -c ' moved in ' slept)" -eq 2 ] # one wakes at once
 	says one quiet quiet
 	says one check right
@@ -109,6 +114,52 @@ counted_all() {
 	says one where asleep
 	ends one
 	counted_all '.sleeps == 1 and .wakes == 0'
+	ends two
+}
+
+@test "a process of a job that wakes meanwhile is put to sleep again" {
+	start one
+	start two
+	tool sleep "${PID[one]}"
+	job_begin
+	says one touch 'cuMemsetD8_v2(blocks[0], byte, 1): CUDA_SUCCESS'
+	says two release released
+	wait $ASKED
+	[ "$(grep -c ': asleep, ' slept)" -eq 2 ]
+	says one where asleep
+	says two where asleep
+	ends one
+	counted_all '.sleeps == 2'
+	ends two
+}
+
+@test "a process that is held for a job obeys another order to sleep" {
+	start one
+	start two
+	job_begin
+	tool sleep "${PID[one]}"
+	[ "$status" -eq 0 ]
+	grep -q ': asleep, ' <<<"$output"
+	says one where asleep
+	says two release released
+	wait $ASKED
+	[ "$(grep -c ': asleep, ' slept)" -eq 2 ]
+	says one check right
+	ends one
+	ends two
+}
+
+@test "a process that is held for a job obeys an order to wake, and the job sleeps at another try" {
+	start one
+	start two
+	job_begin
+	tool wake "${PID[one]}"
+	[ "$status" -eq 0 ]
+	says two release released
+	wait $ASKED
+	says one where asleep
+	says two where asleep
+	ends one
 	ends two
 }
 

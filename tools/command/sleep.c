@@ -24,13 +24,15 @@
 #include "tools/output/emit.h"
 #include "tools/tool.h"
 
-#define PATIENCE 10000000000u /* ns for one reply */
-#define NAP 5000000u	      /* ns between two polls */
-#define HOLD_NAP 500000u      /* the same, while doors are shut */
-#define HOLD 500000000u	      /* ns that each process of a job has to shut its door, at first; */
-#define HOLDS 4		      /* each further try, of so many, has twice the time */
-#define STEP_AFTER 2000000u   /* ns that held processes wait for the others before they go on */
-#define STEP_FIRST 4000000u   /* ns that their doors are open then */
+#define PATIENCE 10000000000u	  /* ns for one reply; */
+#define HOLD_PATIENCE 3000000000u /* of a process of a job, as the others wait for it */
+#define NAP 5000000u		  /* ns between two polls */
+#define HOLD_NAP 500000u	  /* the same, while doors are shut */
+#define HOLD 500000000u	       /* ns that each process of a job has to shut its door, at first; */
+#define HOLDS 4		       /* each further try, of so many, has twice the time */
+#define STEP_AFTER 2000000u    /* ns that held processes wait for the others before they go on */
+#define STEP_FIRST 4000000u    /* ns that their doors are open then */
+#define HOLD_BEYOND 200000000u /* ns beyond its time after which a process is not awaited */
 #define NOBODY "no process of this user that was started with GPUMEM_SLEEP=1 and has used a GPU"
 
 struct target {
@@ -51,6 +53,7 @@ struct target {
 struct targets {
 	GM_ARRAY(struct target) a;
 	bool sleeps;
+	bool holds;			/* all are polled, as any may change its state */
 	struct gm_hold_request request; /* of HOLD or STEP */
 };
 
@@ -74,13 +77,20 @@ static bool target_waits(const struct target *target)
 	       (!target->number || target->control.done < target->number);
 }
 
+/* A held process may open its door, and a sleeping one may wake. */
+static bool target_is_polled(const struct targets *t, const struct target *target)
+{
+	return target_waits(target) || (t->holds && target->ordered && !target_is_over(target));
+}
+
 /* --- requests --- */
 
 /* A process that has ended or cannot sleep fails only if an operand named it. */
 static void target_refuse(struct target *target, enum gm_node_result result)
 {
-	const bool is_out = result == GM_NODE_REFUSED || result == GM_NODE_GONE;
-	if (is_out && !target->named && !target->replied)
+	const bool is_out =
+		result == GM_NODE_GONE || (result == GM_NODE_REFUSED && !target->replied);
+	if (is_out && !target->named)
 		target->skipped = true;
 	else if (result == GM_NODE_REFUSED && target->replied)
 		target_fail(target, "it ends, or has an older release of gpumem");
@@ -98,7 +108,7 @@ static void request_send(const struct targets *t, struct target *target, enum gm
 		memcpy(request.data, &t->request, sizeof t->request);
 	}
 	target->awaited = kind;
-	target->chosen.link.end = gm_clock_ns() + PATIENCE;
+	target->chosen.link.end = gm_clock_ns() + (t->holds ? HOLD_PATIENCE : PATIENCE);
 	enum gm_node_result result = gm_node_send(&target->chosen.link, kind, &request);
 	if (result != GM_NODE_OK)
 		target_refuse(target, result);
@@ -123,14 +133,14 @@ static void reply_take(struct target *target)
 	gm_node_close_all(&reply);
 }
 
-/* Ask all that are not done yet, before any reply is read. */
+/* Ask all that are not done yet, or are to be polled, before any reply is read. */
 static void targets_ask(struct targets *t, enum gm_node_kind kind)
 {
 	for (size_t i = 0; i < t->a.n; i++)
-		if (target_waits(&t->a.at[i]))
+		if (target_is_polled(t, &t->a.at[i]))
 			request_send(t, &t->a.at[i], kind);
 	for (size_t i = 0; i < t->a.n; i++)
-		if (target_waits(&t->a.at[i]))
+		if (target_is_polled(t, &t->a.at[i]))
 			reply_take(&t->a.at[i]);
 }
 
@@ -165,7 +175,7 @@ static void target_judge(struct target *target, uint32_t refusal, bool sleeps)
 {
 	struct gm_control *control = &target->control;
 	if (target_is_over(target) || refusal == GM_REFUSAL_NONE ||
-	    (sleeps && refusal == GM_REFUSAL_AWAY))
+	    (sleeps && refusal == GM_REFUSAL_AWAY) || (!sleeps && control->state != GM_DOOR_ASLEEP))
 		return;
 	control->refused_for[GM_CONTROL_NAME - 1] = '\0';
 	target->refusal = refusal;
@@ -203,22 +213,23 @@ static bool targets_may_retry(const struct targets *t)
 	return true;
 }
 
-/* Take the refusals of processes that have answered; one that sleeps already is as good as held.
- * `n`: of those that are held. False: one refuses. */
-static bool refusals_take(struct targets *t, size_t *n)
+/* Take the refusals of processes that have answered. `n`: of those that are held; one that sleeps
+ * already is as good as held. */
+static void refusals_take(struct targets *t, size_t *n)
 {
 	*n = 0;
 	for (size_t i = 0; i < t->a.n; i++) {
 		struct target *target = &t->a.at[i];
+		const bool held = target_is_held(target);
 		uint32_t refusal = target->control.refusal;
-		if (target_waits(target) || !target->ordered)
+		*n += held;
+		if (target_waits(target) || !target->ordered || held ||
+		    target->control.state == GM_DOOR_ASLEEP)
 			continue;
-		if (refusal == GM_REFUSAL_NONE && !target_is_held(target))
-			refusal = GM_REFUSAL_OTHERS; /* it has opened again */
+		if (refusal == GM_REFUSAL_NONE || refusal == GM_REFUSAL_AWAY)
+			refusal = GM_REFUSAL_OTHERS; /* it has opened again, or is awake again */
 		target_judge(target, refusal, true);
-		*n += target_is_held(target);
 	}
-	return !targets_fail_any(t);
 }
 
 static void targets_order_held(struct targets *t)
@@ -231,34 +242,53 @@ static void targets_order_held(struct targets *t)
  * others are held than before, those have gone too far, so *ns is halved. */
 static void targets_step(struct targets *t, uint64_t *ns)
 {
-	bool others = false;
-	for (size_t i = 0; i < t->a.n; i++)
-		others |= target_is_held(&t->a.at[i]) && !t->a.at[i].stepped;
-	*ns /= others ? 2 : 1;
+	bool any = false, others = false;
+	for (size_t i = 0; i < t->a.n; i++) {
+		const struct target *target = &t->a.at[i];
+		any |= target->stepped;
+		others |= target_is_held(target) && !target->stepped;
+	}
+	*ns /= any && others ? 2 : 1;
 	t->request.ns = *ns;
 	for (size_t i = 0; i < t->a.n; i++) {
 		struct target *target = &t->a.at[i];
 		target->stepped = target_is_held(target);
-		if (target->stepped) {
-			target->number = 0;
-			request_send(t, target, GM_NODE_STEP);
-			if (!target_is_over(target))
-				reply_take(target);
-		}
+		if (!target->stepped)
+			continue;
+		target->number = 0;
+		request_send(t, target, GM_NODE_STEP);
 	}
+	for (size_t i = 0; i < t->a.n; i++)
+		if (t->a.at[i].stepped && !target_is_over(&t->a.at[i]))
+			reply_take(&t->a.at[i]);
+}
+
+/* The try goes on: one is not held yet, and each refusal is that its work takes long. */
+static bool hold_goes_on(const struct targets *t)
+{
+	bool waits = false;
+	for (size_t i = 0; i < t->a.n; i++) {
+		const struct target *target = &t->a.at[i];
+		if (*target->why && target->refusal != GM_REFUSAL_BUSY &&
+		    target->refusal != GM_REFUSAL_SUBMISSION)
+			return false;
+		waits |= target_waits(target);
+	}
+	return waits;
 }
 
 /* False: a process did not shut its door. */
 static bool targets_hold(struct targets *t, uint64_t ns)
 {
-	uint64_t changed, step = STEP_FIRST;
+	uint64_t now = gm_clock_ns(), changed = now, step = STEP_FIRST;
+	const uint64_t end = now + ns + HOLD_BEYOND;
 	size_t held = 0, before = 0;
+	for (size_t i = 0; i < t->a.n; i++)
+		t->a.at[i].stepped = false;
 	t->request.ns = ns;
 	if (!targets_fail_any(t))
 		targets_tell(t, GM_NODE_HOLD);
-	changed = gm_clock_ns();
-	while (refusals_take(t, &held) && targets_wait(t)) {
-		uint64_t now = gm_clock_ns();
+	for (refusals_take(t, &held); hold_goes_on(t) && now < end; refusals_take(t, &held)) {
 		if (held != before)
 			changed = now;
 		before = held;
@@ -268,17 +298,17 @@ static bool targets_hold(struct targets *t, uint64_t ns)
 		}
 		gm_sys_nap(HOLD_NAP);
 		targets_ask(t, GM_NODE_RESIDENCY);
+		now = gm_clock_ns();
 	}
-	return !targets_fail_any(t);
+	return !targets_fail_any(t) && !targets_wait(t);
 }
 
 /* Open the doors that are shut. None of the processes goes to sleep, and each says so. */
 static void targets_let_go(struct targets *t)
 {
 	for (size_t i = 0; i < t->a.n; i++)
-		t->a.at[i].ordered &=
-			t->a.at[i].number && t->a.at[i].control.state != GM_DOOR_ASLEEP;
-	targets_order(t, GM_NODE_WAKE);
+		t->a.at[i].ordered &= t->a.at[i].number != 0;
+	targets_tell(t, GM_NODE_LET);
 	for (size_t i = 0; i < t->a.n; i++) {
 		struct target *target = &t->a.at[i];
 		*target->control.refused_for = '\0';
@@ -302,6 +332,7 @@ static void targets_order_again(struct targets *t)
 static bool targets_stop(struct targets *t)
 {
 	bool stopped = false, again = true;
+	t->holds = true;
 	targets_ask(t, GM_NODE_RESIDENCY); /* who takes orders? */
 	for (unsigned tries = 0; tries < HOLDS && again && !stopped; tries++) {
 		if (tries)
@@ -313,6 +344,7 @@ static bool targets_stop(struct targets *t)
 		else
 			targets_let_go(t);
 	}
+	t->holds = false;
 	return stopped;
 }
 
