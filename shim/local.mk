@@ -5,7 +5,7 @@ lib_LTLIBRARIES += libgpumem.la
 # Shared code of all handlers, and the events of the process in every module.
 libgpumem_la_SOURCES = %D%/call.c %D%/call.h %D%/core.c %D%/core.h %D%/device.c %D%/device.h \
 	%D%/give.c %D%/give.h %D%/lack.c %D%/lack.h %D%/limit.c %D%/limit.h %D%/life.c %D%/life.h %D%/modules.c %D%/modules.def %D%/modules.h %D%/moves.c %D%/moves.h %D%/neighbour.c %D%/neighbour.h %D%/others.c %D%/others.h %D%/refusal.c %D%/refusal.h \
-	%D%/orders.c %D%/orders.h %D%/plain.c %D%/recording.c %D%/recording.h %D%/rest.c %D%/rest.h %D%/retry.c %D%/retry.h %D%/sleep.c %D%/sleep.h %D%/sleep_bounds.h %D%/sleep_figures.c %D%/sleep_figures.h %D%/sleep_store.c %D%/sleep_store.h %D%/trim.c %D%/trim.h %D%/turns.c %D%/turns.h %D%/used.c %D%/used.h
+	%D%/orders.c %D%/orders.h %D%/plain.c %D%/recording.c %D%/recording.h %D%/rest.c %D%/rest.h %D%/retry.c %D%/retry.h %D%/sleep.c %D%/sleep.h %D%/sleep_bounds.h %D%/sleep_door.c %D%/sleep_door.h %D%/sleep_figures.c %D%/sleep_figures.h %D%/sleep_store.c %D%/sleep_store.h %D%/trim.c %D%/trim.h %D%/turns.c %D%/turns.h %D%/used.c %D%/used.h
 # From the program's look-up of a symbol to our entry.
 libgpumem_la_SOURCES += %D%/entry/audit.c %D%/entry/cuda_types.h %D%/entry/dlsym.c %D%/entry/glibc_late.c \
 	%D%/entry/glibc_late.h %D%/entry/hooks.c %D%/entry/hooks.h %D%/entry/object.c %D%/entry/object.h \

@@ -36,10 +36,8 @@ enum gm_refusal gm_refusal_find(bool ordered, char *name, size_t size)
 	*name = '\0';
 	if (gm_knob_get()->remap.choice == GM_REMAP_OFF)
 		return GM_REFUSAL_REMAP;
-	if (!ordered && atomic_load(&communicates)) {
-		snprintf(name, size, "NCCL");
+	if (!ordered && atomic_load(&communicates))
 		return GM_REFUSAL_COMMUNICATOR;
-	}
 	if (library) {
 		snprintf(name, size, "%s", library);
 		return GM_REFUSAL_LIBRARY;

@@ -25,13 +25,13 @@
 #include "shim/refusal.h"
 #include "shim/rest.h"
 #include "shim/sleep_bounds.h"
+#include "shim/sleep_door.h"
 #include "shim/sleep_figures.h"
 #include "shim/sleep_store.h"
 #include "shim/turns.h"
 
 #define BOUND 2000000000u    /* ns that a move waits for the GPU and submissions; each refusal */
 #define DOUBLINGS 4	     /* doubles it, so many times at most */
-#define SHUT 50000000u	     /* ns that submissions wait for the GPU, at the first try */
 #define NAP 1000000u	     /* ns between two tries */
 #define STEP 5000000u	     /* ns that the door is open for a step, if nothing passes it */
 #define STEP_NAP 20000u	     /* ns between two looks whether something did */
@@ -100,66 +100,6 @@ static enum gm_refusal sleep_is_possible(enum cause cause, char *name)
 	return refusal;
 }
 
-static uint64_t sooner(uint64_t a, uint64_t b)
-{
-	return a < b ? a : b;
-}
-
-/* Until when to wait before another look. */
-static uint64_t slice_end(uint64_t until)
-{
-	return sooner(until, gm_clock_ns() + SHUT);
-}
-
-/* `gives_up` (NULL: never): nobody waits for the door any more. */
-static bool try_is_over(uint64_t until, bool (*gives_up)(void))
-{
-	return gm_clock_ns() >= until || (gives_up && gives_up());
-}
-
-/* Shut the door, and wait for work that came meanwhile. The door is open after a refusal. */
-static enum gm_refusal door_try(uint64_t until, bool (*gives_up)(void))
-{
-	enum gm_refusal refusal;
-	bool shut;
-	do
-		shut = gm_door_shut(slice_end(until));
-	while (!shut && !try_is_over(until, gives_up));
-	if (!shut)
-		return GM_REFUSAL_SUBMISSION;
-	do
-		refusal = gm_capture_any() ? GM_REFUSAL_CAPTURE
-					   : gm_move_drain(&gm_shim_driver, slice_end(until));
-	while (refusal == GM_REFUSAL_BUSY && !try_is_over(until, gives_up));
-	if (refusal != GM_REFUSAL_NONE)
-		gm_door_set(GM_DOOR_OPEN);
-	return refusal;
-}
-
-/* Wait with the door open for all work submitted so far, then shut it: submissions wait only for
- * work that came meanwhile. If that work takes too long, they go on before the next try, which may
- * take twice as long, but not longer than the work before. So work that never ends holds none. */
-static enum gm_refusal door_close(uint64_t end)
-{
-	enum gm_refusal refusal;
-	uint64_t patience = SHUT;
-	do {
-		uint64_t begin = gm_clock_ns();
-		refusal = gm_door_await(end) ? gm_move_drain(&gm_shim_driver, end)
-					     : GM_REFUSAL_SUBMISSION;
-		if (refusal != GM_REFUSAL_NONE)
-			return refusal;
-		uint64_t now = gm_clock_ns(), most = SHUT + now - begin;
-		uint64_t until = now + (patience < most ? patience : most);
-		refusal = door_try(sooner(until, end), NULL);
-		if (refusal == GM_REFUSAL_NONE)
-			return refusal;
-		patience *= 2;
-	} while ((refusal == GM_REFUSAL_BUSY || refusal == GM_REFUSAL_SUBMISSION) &&
-		 gm_clock_ns() < end);
-	return refusal;
-}
-
 /* So that questions about pointers never wait for memory: others may take all of it. */
 static void stand_ins_make(void)
 {
@@ -220,16 +160,17 @@ static void step_take(void)
 		gm_sys_nap(gm_orders_step_ns());
 }
 
-/* As door_close, and wait for others to do so. *begin: the time of HOLD; then of GO. The door shuts
- * at once, as those of the others: a process that goes on meanwhile would submit work that waits
- * for them. */
+/* As gm_sleep_door_close, and wait for others to do so. *begin: the time of HOLD; then of GO. The
+ * door shuts at once, as those of the others: a process that goes on meanwhile would submit work
+ * that waits for them. */
 static enum gm_refusal door_close_together(uint64_t *begin)
 {
 	const uint64_t bound = gm_orders_hold_ns(), end = *begin + bound;
 	enum gm_refusal refusal = GM_REFUSAL_NONE;
 	while (refusal == GM_REFUSAL_NONE) {
-		const uint64_t least = gm_clock_ns() + SHUT; /* after a late step, too */
-		refusal = door_try(end > least ? end : least, gm_orders_end_hold);
+		const uint64_t least =
+			gm_clock_ns() + GM_SLEEP_DOOR_SHUT; /* after a late step, too */
+		refusal = gm_sleep_door_try(end > least ? end : least, gm_orders_end_hold);
 		if (refusal != GM_REFUSAL_NONE)
 			break;
 		unsigned order = gm_orders_await(end + bound, move_is_over);
@@ -249,7 +190,7 @@ static enum gm_refusal process_stop(enum cause cause, uint64_t *begin)
 {
 	return cause == WITH_OTHERS
 		       ? door_close_together(begin)
-		       : door_close(*begin + ((uint64_t)BOUND << atomic_load(&refusals)));
+		       : gm_sleep_door_close(*begin + ((uint64_t)BOUND << atomic_load(&refusals)));
 }
 
 /* The next sleep may wait longer for the GPU. */
@@ -414,6 +355,15 @@ static uint64_t sleep_after(void)
 	return gm_knob_get()->sleep.sleep.after;
 }
 
+/* The driver ends a registration when all work is complete. False: some of it is pending after a
+ * while; then it would keep this thread from its orders. */
+static bool work_completes(void)
+{
+	return !gm_capture_any() &&
+	       gm_move_drain(&gm_shim_driver, gm_clock_ns() + GM_SLEEP_DOOR_SHUT) !=
+		       GM_REFUSAL_BUSY;
+}
+
 /* Bank by bank, so that a move need not wait for all. A requested move comes first, and uses what
  * is left. */
 static void store_shrink(void)
@@ -423,7 +373,8 @@ static void store_shrink(void)
 		mover_take();
 		more = gm_gate_enter(&gate);
 		if (more) {
-			more = gm_store_shrink(&mover.store);
+			if (work_completes())
+				more = gm_store_shrink(&mover.store);
 			gm_gate_leave(&gate);
 		}
 		mover_leave();
@@ -451,6 +402,17 @@ static void unheld_refuse(void)
 			 "");
 }
 
+/* Of a process that is awake nothing moves. */
+static void wake_obey(void)
+{
+	if (gm_door_state() == GM_DOOR_OPEN) {
+		atomic_store(&moved_bytes, 0);
+		gm_sleep_outcome(GM_REFUSAL_NONE, "");
+	} else {
+		request_wake();
+	}
+}
+
 static void orders_obey(void)
 {
 	unsigned orders = gm_orders_take();
@@ -462,9 +424,8 @@ static void orders_obey(void)
 		unheld_refuse();
 	else if (orders & GM_ORDER_HOLD)
 		process_sleep(WITH_OTHERS);
-	bool awake = orders & (GM_ORDER_WAKE | GM_ORDER_OPEN) && request_wake() == CUDA_SUCCESS;
-	if (orders & GM_ORDER_WAKE && awake)
-		gm_sleep_outcome(GM_REFUSAL_NONE, "");
+	if (orders & (GM_ORDER_WAKE | GM_ORDER_OPEN))
+		wake_obey();
 	gm_orders_complete();
 	if (orders & GM_ORDER_SHRINK)
 		store_shrink();

@@ -23,6 +23,7 @@ void gm_sleep_outcome(enum gm_refusal refusal, const char *name)
 	gm_futex_lock_take(&lock);
 	snprintf(refused_for, sizeof refused_for, "%s", name);
 	last = refusal;
+	last_ns = 0;
 	gm_futex_lock_release(&lock);
 }
 

@@ -10,7 +10,7 @@
 #include "residency/control.h"
 #include "residency/move.h"
 
-/* The outcome of a request. `name`: detail of the refusal; "": none. */
+/* The outcome of an order that moved nothing. `name`: detail of the refusal; "": none. */
 void gm_sleep_outcome(enum gm_refusal refusal, const char *name);
 
 /* The same for a move that began at `begin` (ns) and moved `bytes`, with counters, a record, and a

@@ -19,7 +19,7 @@ teardown() {
 start() {
 	local KNOBS=("${KNOBS[@]}" "${@:2}") own=$BATS_TEST_TMPDIR/${#STARTED[@]} line
 	mkdir "$own"
-	ln -s "$PROGRAMS/sleeps" "$own/$1"
+	ln -s "${FILE:-$PROGRAMS/sleeps}" "$own/$1"
 	mkfifo "$own/in" "$own/out"
 	preloaded "${WITHIN[@]}" "$own/$1" hold <>"$own/in" >"$own/out" 2>/dev/null 3>&- 7>&- 8<&- &
 	read -r line PROCESS <"$own/out"
@@ -60,6 +60,15 @@ parent() {
 	[ "$(numbers)" = "$b " ]
 	away yes $a
 	away no $b
+}
+
+@test "processes by the name of their file, of any length" {
+	FILE=$BATS_TEST_TMPDIR/file_of_test_$ID
+	cp "$PROGRAMS/sleeps" "$FILE"
+	start sleeps
+	tool sleep --program="file_of_test_$ID"
+	[ "$status" -eq 0 ]
+	[ "$(numbers)" = "$PROCESS " ]
 }
 
 @test "processes of a job, of any launcher" {
@@ -174,6 +183,8 @@ parent() {
 	tool wake --json "$SLEEPER"
 	[ "$status" -eq 0 ]
 	jq -e '.processes[0] | .state == "awake" and .moved > 0 and .host_memory == 0 and .stays.pools == 0' <<<"$output"
+	tool wake --json "$SLEEPER"
+	jq -e '.processes[0] | .state == "awake" and .moved == 0' <<<"$output"
 	refute "$TOOL" sleep --json 4194304 "$SLEEPER" >"$BATS_TEST_TMPDIR/json" 2>/dev/null 7>&- 8<&-
 	jq -e ".processes | length == 2 and .[1].state == \"asleep\" and (.[0] | .pid == 4194304 and .program == null and
 		.state == null and .moved == null and .ns == null and .host_memory == null and .stays.pools == null and .refusal == null and

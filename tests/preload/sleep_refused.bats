@@ -31,6 +31,19 @@ teardown() {
 	ends
 }
 
+@test "an endless kernel after a wake refuses a sleep, although host memory of the last one is still returned" {
+	begin
+	tool sleep "$SLEEPER"
+	[ "$status" -eq 0 ]
+	says hold 'cuMemsetD8Async(blocks[0], 1, 1, stream): CUDA_SUCCESS'
+	refused 'the GPU is still at work'
+	says release released
+	tool sleep "$SLEEPER"
+	[ "$status" -eq 0 ]
+	says check right
+	ends
+}
+
 @test "a sleep that is refused holds no submission of another stream" {
 	KNOBS+=(GPUMEM_LOG=small GPUMEM_LOG_NAME="$BATS_TEST_TMPDIR/log.gml")
 	begin

@@ -83,6 +83,9 @@ static bool program_is_taken(int pid, const char *pattern)
 {
 	char program[64];
 	gm_process_program(pid, program, sizeof program);
+	if (*program && fnmatch(pattern, program, 0) == 0)
+		return true;
+	gm_process_file(pid, program, sizeof program);
 	return *program && fnmatch(pattern, program, 0) == 0;
 }
 

@@ -300,7 +300,14 @@ static bool targets_hold(struct targets *t, uint64_t ns)
 		targets_ask(t, GM_NODE_RESIDENCY);
 		now = gm_clock_ns();
 	}
-	return !targets_fail_any(t) && !targets_wait(t);
+	for (size_t i = 0; i < t->a.n; i++) {
+		struct target *target = &t->a.at[i];
+		if (!target_waits(target))
+			continue;
+		target->refusal = GM_REFUSAL_OTHERS;
+		target_fail(target, "does not sleep: it did not obey in time");
+	}
+	return !targets_fail_any(t);
 }
 
 /* Open the doors that are shut. None of the processes goes to sleep, and each says so. */

@@ -71,6 +71,16 @@ void gm_process_program(int pid, char *out, size_t n)
 		fclose(file);
 }
 
+void gm_process_file(int pid, char *out, size_t n)
+{
+	char path[64], file[4096];
+	snprintf(path, sizeof path, "/proc/%d/exe", pid);
+	const ssize_t length = readlink(path, file, sizeof file - 1);
+	file[length > 0 ? length : 0] = '\0';
+	const char *slash = strrchr(file, '/');
+	snprintf(out, n, "%s", slash ? slash + 1 : file);
+}
+
 char *gm_process_environment(int pid, size_t *n)
 {
 	enum { MOST = 4 << 20 };

@@ -21,8 +21,11 @@ struct gm_process {
 /* True if `text` is the number of a process. */
 bool gm_process_parse(const char *text, int *pid);
 
-/* The name of a process's program, at most 63 bytes; "": unknown. */
+/* The name of a process's program, its first 15 bytes, as ps shows it; "": unknown. */
 void gm_process_program(int pid, char *out, size_t n);
+
+/* The name of the file that it runs, without its folder, cut at `n`; "": unknown. */
+void gm_process_file(int pid, char *out, size_t n);
 
 /* The parent of a process; 0: none, or unknown. */
 int gm_process_parent(int pid);
