@@ -46,6 +46,7 @@ teardown() {
 	COLUMNS=200 "$TOOL" summary "$BATS_TEST_TMPDIR/log.gml" >"$BATS_TEST_TMPDIR/summary"
 	cat "$BATS_TEST_TMPDIR/summary"
 	grep -qE '^ *sleep +slept 1 times and woke 0 times; .*; [0-9.]+ MiB not on the device$' "$BATS_TEST_TMPDIR/summary"
+	COLUMNS=200 "$TOOL" summary -v "$BATS_TEST_TMPDIR/log.gml" | grep -qE '^sleep +slept 1 times and woke 0 times; '
 	says check right
 	"$TOOL" top -o | grep -E "^ *$SLEEPER " >"$BATS_TEST_TMPDIR/row"
 	refute grep -q away "$BATS_TEST_TMPDIR/row"

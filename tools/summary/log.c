@@ -357,6 +357,7 @@ static void device_show(struct gm_emit *emit, struct gm_figures *f, unsigned d)
 		gm_course_free(&course);
 		gm_emit_break(emit);
 		pool_lines(emit, f, d);
+		gm_summary_sleep(emit, f, d);
 	}
 	gm_lending_show(emit, f, d);
 	gm_summary_heaps(emit, f, d);

@@ -131,8 +131,7 @@ static void kernels_line(struct gm_emit *emit, const struct gm_figures *f, unsig
 		     gm_tool_count(C(heap_nulls), nulls, sizeof nulls));
 }
 
-/* Sleep and wake: counts of the process, and the chunks of this device. */
-static void sleep_line(struct gm_emit *emit, const struct gm_figures *f, unsigned d)
+void gm_summary_sleep(struct gm_emit *emit, const struct gm_figures *f, unsigned d)
 {
 	char moved[32], time[32], away[32], now[64] = "", refused[48] = "";
 	if (!C(demote_calls))
@@ -157,7 +156,7 @@ static void device_show(struct gm_emit *emit, const struct gm_figures *f, unsign
 	calls_line(emit, f, d);
 	time_line(emit, f, d);
 	kernels_line(emit, f, d);
-	sleep_line(emit, f, d);
+	gm_summary_sleep(emit, f, d);
 	gm_lending_show(emit, f, d);
 	gm_summary_foreign_line(emit, f, d);
 	/* The events of a log that was cut end somewhere; the curve would go on. */

@@ -15,6 +15,10 @@ char *gm_summary_knobs(const struct gm_log_about *about);
 /* short.c: one log on a few lines, in text. */
 void gm_summary_short(struct gm_emit *emit, struct gm_figures *figures);
 
+/* A line in text: sleeps and wakes of the process, and what left this device; nothing if nothing
+ * did. */
+void gm_summary_sleep(struct gm_emit *emit, const struct gm_figures *figures, unsigned device);
+
 /* frag.c: fragmentation of a device: now, peak, mean. `all`: external fragmentation also of little
  * idle memory. */
 void gm_summary_fragmentation(struct gm_emit *emit, const struct gm_figures *figures,
