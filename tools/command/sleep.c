@@ -300,7 +300,7 @@ static bool targets_hold(struct targets *t, uint64_t ns)
 		targets_ask(t, GM_NODE_RESIDENCY);
 		now = gm_clock_ns();
 	}
-	for (size_t i = 0; i < t->a.n; i++) {
+	for (size_t i = 0; i < t->a.n && now >= end; i++) {
 		struct target *target = &t->a.at[i];
 		if (!target_waits(target))
 			continue;
