@@ -28,11 +28,11 @@
 #define HOLD_PATIENCE 3000000000u /* of a process of a job, as the others wait for it */
 #define NAP 5000000u		  /* ns between two polls */
 #define HOLD_NAP 500000u	  /* the same, while doors are shut */
-#define HOLD 500000000u	       /* ns that each process of a job has to shut its door, at first; */
-#define HOLDS 4		       /* each further try, of so many, has twice the time */
-#define STEP_AFTER 2000000u    /* ns that held processes wait for the others before they go on */
-#define STEP_FIRST 4000000u    /* ns that their doors are open then */
-#define HOLD_BEYOND 200000000u /* ns beyond its time after which a process is not awaited */
+#define HOLD 500000000u		/* ns that each process of a job has to shut its door, at first; */
+#define HOLDS 4			/* each further try, of so many, has twice the time */
+#define STEP_AFTER 2000000u	/* ns that held processes wait for the others before they go on */
+#define STEP_FIRST 4000000u	/* ns that their doors are open then */
+#define HOLD_BEYOND 2000000000u /* ns beyond its time after which a process is not awaited */
 #define NOBODY "no process of this user that was started with GPUMEM_SLEEP=1 and has used a GPU"
 
 struct target {
