@@ -38,7 +38,7 @@ void gm_rest_slept(enum gm_refusal refusal);
 /* The process woke; its memory moved for `ns`. */
 void gm_rest_woke(uint64_t ns);
 
-/* It shares memory or events with other processes: from now on it sleeps only by an order. */
+/* It shares memory or events with other processes: from now on it sleeps for none of them. */
 void gm_rest_share(void);
 
 /* --- waits of this process (shim/turns.c) --- */

@@ -359,9 +359,27 @@ static uint64_t sleep_after(void)
  * while; then it would keep this thread from its orders. */
 static bool work_completes(void)
 {
-	return !gm_capture_any() &&
-	       gm_move_drain(&gm_shim_driver, gm_clock_ns() + GM_SLEEP_DOOR_SHUT) !=
-		       GM_REFUSAL_BUSY;
+	bool does = gm_gate_enter(&gate);
+	if (does) {
+		does = !gm_capture_any() &&
+		       gm_move_drain(&gm_shim_driver, gm_clock_ns() + GM_SLEEP_DOOR_SHUT) !=
+			       GM_REFUSAL_BUSY;
+		gm_gate_leave(&gate);
+	}
+	return does;
+}
+
+/* False: no bank is left to return, or the process ends. */
+static bool bank_return(void)
+{
+	mover_take();
+	bool more = gm_gate_enter(&gate);
+	if (more) {
+		more = gm_store_shrink(&mover.store);
+		gm_gate_leave(&gate);
+	}
+	mover_leave();
+	return more;
 }
 
 /* Bank by bank, so that a move need not wait for all. A requested move comes first, and uses what
@@ -370,14 +388,7 @@ static void store_shrink(void)
 {
 	bool more = true;
 	while (more && !gm_orders_pending()) {
-		mover_take();
-		more = gm_gate_enter(&gate);
-		if (more) {
-			if (work_completes())
-				more = gm_store_shrink(&mover.store);
-			gm_gate_leave(&gate);
-		}
-		mover_leave();
+		more = work_completes() ? bank_return() : !gm_gate_is_closed(&gate);
 		gm_sys_nap(NAP);
 	}
 	if (more)

@@ -61,7 +61,7 @@ enum gm_turn_state {
 	GM_TURN_MOVES,	/* it falls asleep or wakes */
 	GM_TURN_BUSY,	/* it may be asked again */
 	GM_TURN_IDLE,	/* it sleeps when asked to, if it is still idle then */
-	GM_TURN_NEVER	/* by an order only, or not now: `refusal` */
+	GM_TURN_NEVER	/* for no other process, or not now: `refusal` */
 };
 
 struct gm_turn_reply {

@@ -177,6 +177,21 @@ PLACED=(at:1s to:4G map:0:32M:1us to:4128M map:0:32M:1us to:4G alloc:0:10M:1us t
 	"$TOOL" frag t.gml | grep -qx '              from only 1 sample'
 }
 
+@test "frag: of more than 1024 events JSON has three of each part of the time, and none of the highest is missing" {
+	# Within one part of 2 s: three chunks that lie apart, then 1,500 short blocks. External fragmentation is highest without
+	# a block; memory is in pieces even after remapping with one.
+	words=(at:1s to:4G map:0:64M:1us to:8G map:0:64M:1us to:12G map:0:64M:1us)
+	for ((i = 1; i <= 1500; i++)); do words+=(to:4G alloc:0:1M:1us free:$i:1us); done
+	words+=(at:3s)
+	mklog l.gml "${words[@]}"
+	"$TOOL" frag --json l.gml >out
+	jq -e '.logs[0].devices[0] | .computed and (.course | length == 3) and .course[1] == .at_peak and .course[2] == .end and
+		.at_peak.handed_out == 1048576 and .fragmentation.external.peak == 0.666666 and
+		(.course[0] | .idle == 201326592 and .largest_idle == 67108864)' out
+	"$TOOL" frag l.gml | grep -qx 'device 0      GPU one, 3,003 moments, its peak at 1.00 s'
+	"$TOOL" --json l.gml | jq -e '.logs[0].devices[0].fragmentation.external.peak == 0.666666'
+}
+
 @test "frag computes what samples of every event have" {
 	for log in small,0 events; do
 		SIM_MEMORY=128M "$TOOL" record -e GPUMEM_LOG=$log -o $log.gml -- "${DEMO%demo}fragments" >/dev/null 2>&1 || true

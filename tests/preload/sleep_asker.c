@@ -82,6 +82,7 @@ static int hold_ask(unsigned pid, unsigned ms)
 	printf("hold: %s\n", control.state == GM_CONTROL_HELD
 				     ? "held"
 				     : gm_refusal_text((enum gm_refusal)control.refusal));
+	fflush(stdout);
 	while (control.state == GM_CONTROL_HELD) {
 		gm_sys_nap(NAP);
 		if (!ask(GM_NODE_RESIDENCY, "", 0, &control))

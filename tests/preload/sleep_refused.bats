@@ -144,6 +144,17 @@ device() {
 	ends
 }
 
+@test "a process that had a communicator of NCCL does not sleep after the time of GPUMEM_SLEEP" {
+	KNOBS+=(GPUMEM_SLEEP=20ms GPUMEM_VERBOSE=2)
+	begin
+	says nccl 'kernel: CUDA_ERROR_INVALID_HANDLE'
+	says check right
+	until grep -q 'does not sleep: the process had a communicator of NCCL, and sleeps by an order only$' "$BATS_TEST_TMPDIR/said"; do
+		says where awake
+	done
+	ends
+}
+
 @test "loaded but unused libraries allow a sleep; those that submit work past the driver refuse it" {
 	begin
 	for name in libcufile.so.0 libnccl.so.2 libibverbs.so.1 libnvshmem_host.so.3 libnvoptix.so.1; do

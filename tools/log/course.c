@@ -7,24 +7,28 @@
 #include "tools/log/pieces.h"
 #include "tools/tool.h"
 
+struct state {
+	uint64_t n; /* its number, from 1 */
+	struct gm_course_moment moment;
+};
+
 /* A course while it is read. */
 struct reader {
 	struct gm_course *course;
 	const struct gm_figures *figures;
 	bool thins;	 /* there are too many states to keep all */
 	uint64_t length; /* of the log, ns */
-	/* The last state. */
-	struct gm_course_moment last;
-	struct gm_frag frag;
-	/* The most fragmented state of its part of the time. */
-	struct gm_course_moment highest;
+	struct state last;
+	struct gm_frag frag; /* of the last state */
+	/* Of the present part of the time: the states with the highest external fragmentation, and
+	 * the most fragmented one. */
+	struct state highest, worst;
 	double highest_external;
 	uint64_t part;
 	/* Integrals over time, in ns: of the figures, and of bytes for the utilisation. */
 	struct gm_frag sums;
 	double ns, requested, mapped;
 	uint64_t requested_peak, mapped_peak;
-	bool any;
 };
 
 static void moment_push(struct gm_course *course, const struct gm_course_moment *moment)
@@ -58,19 +62,20 @@ static void highest(double *to, double value)
 /* The last state lasted until `time`. */
 static void sums_add(struct reader *r, uint64_t time)
 {
-	const double ns = time > r->last.time ? (double)(time - r->last.time) : 0;
+	const uint64_t since = r->last.moment.time;
+	const double ns = time > since ? (double)(time - since) : 0;
 	r->ns += ns;
 	r->sums.internal += r->frag.internal * ns;
 	r->sums.external += r->frag.external * ns;
 	r->sums.external_remap += r->frag.external_remap * ns;
 	r->sums.unreclaimable += r->frag.unreclaimable * ns;
-	r->requested += (double)r->last.sample.requested * ns;
-	r->mapped += (double)r->last.sample.mapped * ns;
+	r->requested += (double)r->last.moment.sample.requested * ns;
+	r->mapped += (double)r->last.moment.sample.mapped * ns;
 }
 
 static void peaks_raise(struct reader *r)
 {
-	const struct gm_sample *s = &r->last.sample;
+	const struct gm_sample *s = &r->last.moment.sample;
 	struct gm_frag *peak = &r->course->peak;
 	highest(&peak->internal, r->frag.internal);
 	highest(&peak->external, r->frag.external);
@@ -102,42 +107,48 @@ static uint64_t part_of(const struct reader *r, uint64_t time)
 	return r->length ? (uint64_t)((unsigned __int128)at * GM_COURSE_MOMENTS / r->length) : 0;
 }
 
-/* Keep the moments of a part of the time. */
+/* Keep the moments of a part of the time, in their order, each once. */
 static void part_end(struct reader *r)
 {
-	if (!r->any)
+	const bool swaps = r->worst.n < r->highest.n;
+	const struct state *first = swaps ? &r->worst : &r->highest,
+			   *second = swaps ? &r->highest : &r->worst;
+	if (!r->last.n)
 		return;
-	if (r->highest_external > r->frag.external)
-		moment_push(r->course, &r->highest);
-	moment_push(r->course, &r->last);
+	if (first->n < second->n)
+		moment_push(r->course, &first->moment);
+	if (second->n < r->last.n)
+		moment_push(r->course, &second->moment);
+	moment_push(r->course, &r->last.moment);
 }
 
-static void part_follow(struct reader *r, uint64_t time)
+/* True: the state at `time` begins a part. */
+static bool part_begin(struct reader *r, uint64_t time)
 {
 	const uint64_t part = r->thins ? part_of(r, time) : r->part + 1;
-	if (part != r->part)
+	const bool begins = part != r->part || !r->last.n;
+	if (begins)
 		part_end(r);
-	if (part != r->part || !r->any)
-		r->highest_external = -1;
 	r->part = part;
+	return begins;
 }
 
 /* Take a sample or state. */
 static void state_take(struct reader *r, uint64_t time, const struct gm_sample *sample)
 {
-	const bool first = !r->any;
-	part_follow(r, time);
+	const bool first = !r->last.n, begins = part_begin(r, time);
 	if (!first)
 		sums_add(r, time);
-	r->any = true;
-	r->last = (struct gm_course_moment){time, *sample};
+	r->last = (struct state){r->last.n + 1, {time, *sample}};
 	gm_frag_now(sample, &r->frag);
-	if (r->frag.external > r->highest_external) {
+	if (begins || r->frag.external > r->highest_external) {
 		r->highest_external = r->frag.external;
 		r->highest = r->last;
 	}
+	if (begins || gm_course_is_worse(sample, &r->worst.moment.sample))
+		r->worst = r->last;
 	if (first || gm_course_is_worse(sample, &r->course->worst.sample))
-		r->course->worst = r->last;
+		r->course->worst = r->last.moment;
 	peaks_raise(r);
 }
 

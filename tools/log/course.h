@@ -19,9 +19,9 @@ struct gm_course_moment {
 };
 
 struct gm_course {
-	/* By time: each sample, or each state. Of more than GM_COURSE_MOMENTS states: the last one,
-	 * and the one with the highest external fragmentation, of as many equal parts of the time.
-	 */
+	/* By time: each sample, or each state. Of more than GM_COURSE_MOMENTS states: of as many
+	 * equal parts of the time the last one, the one with the highest external fragmentation,
+	 * and the most fragmented one. */
 	GM_ARRAY(struct gm_course_moment) moments;
 	/* The most fragmented sample or state, unless there are no moments: most in pieces even
 	 * after remapping, then most mapped. */

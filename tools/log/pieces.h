@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The memory of a device's pool by addresses: chunks, blocks, and the idle pieces between them.
- * From the events of a log, each of which takes O(log n). Single-threaded.
+ * From the events of a log. A block takes O(log n) in n blocks, a chunk O(chunks). Single-threaded.
  *
  *     chunk    |-----------------------------------------||--------------- ...
  *     blocks      [large  ]      [s][s] [s]                    [large ]
