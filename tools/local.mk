@@ -12,13 +12,13 @@ libgmtool_a_SOURCES += %D%/log/alive.c %D%/log/alive.h %D%/log/level.h %D%/log/b
 	%D%/log/blocks.h %D%/log/cache.c %D%/log/cache.h %D%/log/churn.c %D%/log/churn.h %D%/log/course.c %D%/log/course.h %D%/log/curve.c %D%/log/curve.h %D%/log/figures.c \
 	%D%/log/figures.h %D%/log/figures_heap.c %D%/log/figures_table.c %D%/log/find.c %D%/log/find.h %D%/log/groups.c %D%/log/heaps.c %D%/log/holes.c %D%/log/holes.h \
 	%D%/log/groups.h %D%/log/heaps.h %D%/log/logs.c %D%/log/logs.h %D%/log/moment.c %D%/log/moment.h %D%/log/oom.c \
-	%D%/log/oom.h %D%/log/owners.c %D%/log/lacked.c %D%/log/lacked.h %D%/log/lending.c %D%/log/lending.h %D%/log/owners.h %D%/log/pieces.c %D%/log/pieces.h %D%/log/process.c %D%/log/process.h %D%/log/timeline.c %D%/log/timeline.h %D%/log/usage.c %D%/log/usage.h
+	%D%/log/oom.h %D%/log/owners.c %D%/log/lacked.c %D%/log/lacked.h %D%/log/lending.c %D%/log/lending.h %D%/log/lives.c %D%/log/lives.h %D%/log/owners.h %D%/log/pieces.c %D%/log/pieces.h %D%/log/process.c %D%/log/process.h %D%/log/timeline.c %D%/log/timeline.h %D%/log/usage.c %D%/log/usage.h
 # Call stacks, and the symbols of their frames.
 libgmtool_a_SOURCES += %D%/stack/build_id.c %D%/stack/child.c %D%/stack/child.h %D%/stack/covered.c %D%/stack/fold.c %D%/stack/fold.def \
 	%D%/stack/fold.h %D%/stack/frames.c %D%/stack/frames.h %D%/stack/lines.c %D%/stack/short_name.c %D%/stack/symbols.c %D%/stack/symbols.h
 # Text, tables, JSON; the terminal.
 libgmtool_a_SOURCES += %D%/output/emit.c %D%/output/emit.h %D%/output/layout.c %D%/output/layout.h \
-	%D%/output/pager.c %D%/output/pager.h %D%/output/progress.c %D%/output/progress.h \
+	%D%/output/pack.c %D%/output/pack.h %D%/output/pager.c %D%/output/pager.h %D%/output/progress.c %D%/output/progress.h \
 	%D%/output/screen.c %D%/output/screen.h
 # Commands of one file, and files for a single command.
 libgmtool_a_SOURCES += %D%/command/archive.c %D%/command/archive.h %D%/command/check.c %D%/command/diff.c \
@@ -49,7 +49,7 @@ libgmtool_a_SOURCES += %D%/export/chrome.c %D%/export/convert.c %D%/export/conve
 libgmtool_a_SOURCES += %D%/plot/hist.c %D%/plot/plot.c %D%/plot/plot.h %D%/plot/read.c %D%/plot/svg.c \
 	%D%/plot/svg.h %D%/plot/ticks.c %D%/plot/ticks.h %D%/plot/time.c
 # report; the page is below.
-libgmtool_a_SOURCES += %D%/report/blocks.c %D%/report/log.c %D%/report/report.c %D%/report/report.h
+libgmtool_a_SOURCES += %D%/report/blocks.c %D%/report/lives.c %D%/report/log.c %D%/report/report.c %D%/report/report.h
 # replay, and its policies.
 libgmtool_a_SOURCES += %D%/replay/csv.c %D%/replay/input.c %D%/replay/log.c %D%/replay/policy.c \
 	%D%/replay/policy.h %D%/replay/policy_async.c %D%/replay/policy_cached.c %D%/replay/policy_driver.c \
@@ -66,8 +66,8 @@ endif
 gpumemstat_LDADD = libgmtool.a libgmimage.la libgm.la -lpthread -ldl -lm
 
 # The page of `report`: its parts in one file, which page.S includes.
-report_scripts = %D%/report/format.js %D%/report/data.js %D%/report/stacks.js %D%/report/timeline.js %D%/report/flame.js \
-	%D%/report/tables.js %D%/report/main.js
+report_scripts = %D%/report/format.js %D%/report/data.js %D%/report/lives.js %D%/report/stacks.js %D%/report/pictures.js \
+	%D%/report/timeline.js %D%/report/strips.js %D%/report/flame.js %D%/report/tables.js %D%/report/main.js
 EXTRA_DIST += %D%/report/page.html %D%/report/page.css $(report_scripts)
 CLEANFILES += %D%/report/report.html %D%/report/page.S
 nodist_libgmtool_a_SOURCES = %D%/report/page.S

@@ -23,8 +23,9 @@
  *                             torch_stack_put)
  *   loop:DEVICE:SIZE:N        a block is allocated and freed N times
  *   nest:DEVICE:SIZE:N        N times eight blocks are allocated, and freed in reverse order
- *   h2d:BYTES:TIME            a copy from the host
- *   run:DEVICE:SIZE           a run of idle memory, for the next sample of the device
+ *   churn:DEVICE:SIZE:N       N times, 10 us apart: one of 500 blocks of up to SIZE is allocated,
+ * from one of twenty stacks, or freed; the same ones in each log h2d:BYTES:TIME            a copy
+ * from the host run:DEVICE:SIZE           a run of idle memory, for the next sample of the device
  *   remap:DEVICE:SIZE         the longest run that remapping could make, for the next sample
  *   limit:DEVICE:SIZE         GPUMEM_LIMIT, for the next sample
  *   sample:DEVICE:LARGEST:UNRECLAIMABLE
@@ -438,6 +439,32 @@ static void do_nest(const uint64_t v[WORDS])
 	}
 }
 
+static void do_churn(const uint64_t v[WORDS])
+{
+	enum { SLOTS = 500, FIRST = 7, STACKS = 20 };
+	static uint64_t ids[SLOTS];
+	static struct block slots[SLOTS];
+	uint32_t seed = 1;
+	for (unsigned i = 0; i < STACKS; i++)
+		do_stack((uint64_t[WORDS]){FIRST + i});
+	n_blocks = n_blocks < BLOCKS ? BLOCKS : n_blocks;
+	for (uint64_t i = 0; i < v[2]; i++) {
+		seed = seed * 1664525u + 1013904223u;
+		const unsigned slot = (seed >> 8) % SLOTS;
+		passed += 10000;
+		blocks[0] = slots[slot];
+		if (ids[slot]) {
+			block_free(ids[slot], 1, 0);
+			ids[slot] = 0;
+			continue;
+		}
+		stack_now = FIRST + (seed >> 4) % STACKS;
+		do_alloc((uint64_t[WORDS]){v[0], 1 + (seed >> 3) % v[1], 1});
+		ids[slot] = n_blocks;
+		slots[slot] = blocks[0];
+	}
+}
+
 static void do_h2d(const uint64_t v[WORDS])
 {
 	gm_counter_add(0, GM_C_copy_h2d_calls, 1);
@@ -487,6 +514,7 @@ static const struct word {
 	{"kernel", "n", do_kernel},   {"table", "nnn", do_table},   {"tensor", "ds", do_tensor},
 	{"back", "n", do_back},	      {"refuse", "dss", do_refuse}, {"lack", "ds", do_lack},
 	{"own", "ds", do_own},	      {"call", "dss", do_call},	    {"nohost", "s", do_host},
+	{"churn", "dss", do_churn},
 };
 
 static bool counter_parse(const char *name, uint64_t *out)

@@ -41,7 +41,7 @@ page() {
 	# --json prints the same data without the page.
 	"$TOOL" report --json a.gml | jq -S . >json
 	sed -n 's|.*<script type="application/json" id="data">\(.*\)</script>.*|\1|p' a.html | jq -S . | diff json -
-	diff <(jq -S 'del(.. | .timeline?)' json) <(jq -S 'del(.. | .timeline?)' data)
+	diff <(jq -S 'del(.. | .timeline?)' json) <(jq -S 'del(.. | .timeline?, .all?)' data)
 }
 
 @test "stacks equal those of live" {
@@ -68,6 +68,50 @@ page() {
 		[2000000000, 1, 11534848, 11534848, 67108864, 5242880], [3000000000, 1, 1049088, 1049088, 67108864, 5242880],
 		[3000000000, 1, 3146240, 3146240, 67108864, 5242880]]' data
 	jq -e '.logs[0].devices[1].timeline.most == {requested: 3145728, in_use: 3145728, mapped: 67108864, driver: 0, lent: 0, tensors: 0}' data
+}
+
+# alive LOG TIMES TICK BLOCKS: what the report says was alive equals live at so many times each; the report has ticks of at
+# least TICK ns, and once BLOCKS blocks or more were alive.
+alive() {
+	command -v python3 >/dev/null || skip "no python3"
+	python3 "$BATS_TEST_DIRNAME/report_lives.py" "$TOOL" "$1" "$2" >compared
+	read -r n tick most <compared
+	[ "$n" -ge "$2" ] && [ "$tick" -ge "$3" ] && [ "$most" -ge "$4" ] || { cat compared; return 1; }
+}
+
+@test "what was alive at any time equals live, call stack by call stack" {
+	mklog a.gml "${RUN[@]}"
+	alive a.gml 20 1 4
+	mklog b.gml at:1s map:0:1G:1us churn:0:1M:20000
+	alive b.gml 20 1 200
+	# The sums of the call sites are those of the run; 62 blocks were freed before the next allocation.
+	"$TOOL" report --json b.gml | jq -e '.logs[0].devices[0] | (.sites | map(.calls) | add) == .counters.allocate_calls and
+		(.sites | map(.bytes) | add) == .counters.allocate_bytes and (.sites | map(.live) | add) == .counters.requested and
+		(.sites | length) == 20 and (.sites | map(.brief) | add) > 0'
+	mklog c.gml at:1s map:0:128M:1us stack:7 alloc:0:64M:1us tensor:0:20M tensor:0:10M at:2s back:1 alloc:0:32M:1us
+	alive c.gml 10 1 1
+}
+
+@test "what was alive is exact at each tick where the lives do not fit, and in a log without its oldest events" {
+	[ -z "$TEST_UNDER" ] || skip "too many events for memcheck"
+	mklog a.gml at:1s map:0:1G:1us churn:0:1M:300000
+	alive a.gml 10 2 200
+	"$TOOL" report --json a.gml | jq -e '.logs[0].devices[0] | .lives.points <= 65536 and .areas.points <= 32768 and
+		.lives.passed > 0 and .areas.omitted + .areas.points == .counters.allocate_calls'
+	GPUMEM_LOG_LIMIT=32M mklog b.gml at:1s map:0:1G:1us stack:9 alloc:0:1M:1us churn:0:1M:900000
+	"$TOOL" report --json b.gml | jq -e '.logs[0] | .since_ns > 1000000000 and (.older_known | not)'
+	alive b.gml 5 2 200
+}
+
+@test "the map of addresses has blocks and chunks, and the curve the fragmentation of each event" {
+	# 16 MiB idle in two pieces of 8 MiB; then the chunk moves, with its blocks.
+	mklog a.gml at:1s to:4G map:0:32M:1us to:4G alloc:0:8M:1us to:4104M alloc:0:16M:1us at:2s free:1:1us
+	"$TOOL" report a.gml
+	page a.html >data
+	jq -e '.logs[0].devices[0].areas.all == [[1000000000, 2000000000, 4294967296, 8388608, 0], [1000000000, 2000000001, 4303355904, 16777216, 0]]' data
+	jq -e '.logs[0].devices[0].chunks.all == [[1000000000, 2000000001, 4294967296, 33554432]]' data
+	jq -e '.logs[0].devices[0].frag | .computed and .states == 4 and (.all | map([.[0], .[1], .[4]])) ==
+		[[1000000000, 0, 33554432], [1000000000, 0, 25165824], [1000000000, 0, 8388608], [2000000000, 500000, 16777216]]' data
 }
 
 @test "names from a log are no markup" {
@@ -179,5 +223,8 @@ page() {
 	browser=$(command -v chromium || command -v chromium-browser || command -v google-chrome) || skip "no Chromium"
 	mklog a.gml "${RUN[@]}"
 	"$TOOL" report a.gml
-	[ "$(env -u LD_LIBRARY_PATH python3 "$BATS_TEST_DIRNAME/report_browser.py" "$browser" a.html)" = fine ]
+	# 16 MiB idle in two pieces.
+	mklog b.gml at:1s to:4G map:0:32M:1us to:4G alloc:0:8M:1us to:4104M alloc:0:16M:1us at:2s free:1:1us at:3s
+	"$TOOL" report b.gml
+	[ "$(env -u LD_LIBRARY_PATH python3 "$BATS_TEST_DIRNAME/report_browser.py" "$browser" a.html b.html)" = fine ]
 }

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# A user's actions on the page of `gpumemstat report` in Chromium: report_browser.py CHROMIUM PAGE. The log is
-# that of report.bats.
+# A user's actions on the page of `gpumemstat report` in Chromium: report_browser.py CHROMIUM PAGE HOLES. The logs are
+# those of report.bats; that of HOLES has fragmentation.
 import sys
 
 from browser import Browser
@@ -58,6 +58,113 @@ def timeline(page):
     page.click("#legend label:nth-child(3) input")
     same(page.value(pixels) == drawn, False)
     page.click("#legend label:nth-child(3) input")
+
+
+def sums(page):
+    return page.text_of("#alive-sum")
+
+
+def chosen(page):
+    """What was alive at a chosen time, and what was allocated in the view; the page's address has the time."""
+    page.click("#timeline")
+    same(sums(page), f"21.0 MiB in 4 blocks of 3 call stacks, at {page.value('timeText(page.timeline.picked)')}.")
+    same(page.value("document.querySelector('#moments :checked').value"), "time")
+    same(page.value("page.timeline.picked > 1e9 && page.timeline.picked < 2e9"), True)
+    same(page.value("location.hash === `#process=0&device=0&at=${Math.round(page.timeline.picked)}`"), True)
+    page.value("location.hash = '#process=0&device=1&at=3000000000'")
+    page.drawn()
+    has(sums(page), "3.00 MiB in 1 block of 1 call stack, at 3.00 s.")
+    page.value("location.hash = '#process=0&device=0&at=2500000000'")
+    page.drawn()
+    same(sums(page), "16.0 MiB in 4 blocks of 4 call stacks, at 2.50 s.")
+    page.click("#kinds label:nth-child(2)")
+    same([row.split(" ")[0] for row in rows(page)], ["10.0", "5.00", "1.00", "512"])
+    page.click("#moments input[value=view]")
+    same(sums(page), "8.00 MiB in 4 blocks of 4 call stacks, allocated after 0 ns and alive at 3.00 s.")
+    page.drag("#timeline", 0.6, 0.8)
+    has(sums(page), "5.00 MiB in 1 block of 1 call stack, allocated after 1.")
+    page.click("#zoom-all")
+    has(sums(page), "8.00 MiB in 4 blocks")
+    # Keys: Enter chooses the time of the cursor.
+    page.value("document.getElementById('timeline').focus()")
+    page.key("Home")
+    page.key("Enter")
+    same(sums(page), "0 B in 0 blocks of 0 call stacks, at 0 ns.")
+    page.click("#kinds label:nth-child(1)")
+    page.click("#moments label:nth-child(1)")
+
+
+def sites(page):
+    """The timeline by call site, and the table of all sites, sorted."""
+    page.click("#pictures label:nth-child(2)")
+    same(page.value("[...document.querySelectorAll('#legend label')].map((one) => one.textContent)"),
+         ["train (project/train.py:7)", "libone.so+0x16b", "libone.so+0x0", "train (project/train.py:8)", "without a call stack"])
+    page.move("#timeline", 0.5)
+    has(page.text_of("#timeline-value"), "without a call stack 512 B, train (project/train.py:8) 1.00 MiB, libone.so+0x0 0 B, "
+        "libone.so+0x16b 0 B, train (project/train.py:7) 20.0 MiB")
+    # Legend and drawing have one colour.
+    same(page.value("""(() => {
+        const {canvas, size} = page.timeline, ratio = devicePixelRatio;
+        const at = (ns, bytes) => [...canvas.getContext("2d").getImageData(page.timeline.xOf(ns) * ratio, page.timeline.yOf(bytes) * ratio, 1, 1).data];
+        const swatch = getComputedStyle(document.querySelector("#legend label:nth-child(1) rect:last-of-type")).fill;
+        return `rgb(${at(1.2e9, 10 * 1048576).slice(0, 3).join(", ")})` === swatch;
+    })()"""), True)
+    drawn = page.value("document.getElementById('timeline').toDataURL()")
+    page.click("#legend label:nth-child(1) input")
+    same(page.value("document.getElementById('timeline').toDataURL()") == drawn, False)
+    page.click("#kinds label:nth-child(3)")
+    same(page.text_of("#blocks-title"), "Call sites of the run")
+    first = "document.querySelector('#blocks tbody td:last-child').textContent"
+    has(page.value(first), "train (project/train.py:7)")
+    page.click("#blocks th:nth-child(7) button")
+    has(page.value(first), "libone.so+0x0")
+    same(page.value("document.querySelector('#blocks th:nth-child(7)').ariaSort"), "ascending")
+    page.click("#blocks th:nth-child(7) button")
+    has(page.value(first), "without a call stack")
+    page.click("#blocks th:nth-child(4) button")
+    has(page.value(first), "train (project/train.py:7)")
+    page.value("document.getElementById('search').focus()")
+    page.type("train.py")
+    same(len(rows(page)), 2)
+    page.value("document.getElementById('search').value = ''; document.getElementById('search').dispatchEvent(new Event('input'))")
+    page.click("#kinds label:nth-child(1)")
+    page.click("#pictures label:nth-child(1)")
+
+
+def trees(page):
+    """The flame graph from the allocating calls, and with all frames."""
+    page.click("#trees label:nth-child(2)")
+    same(frames(page)[:3], ["all blocks", "libone.so+0x107", "0xdead"])
+    page.click("#trees label:nth-child(1)")
+    same(frames(page)[:3], ["all blocks", "<module> (project/train.py:1)", "train (project/train.py:7)"])
+    page.click("#frames-all")
+    page.click("#frames-all")
+
+
+def addresses(page):
+    """The map tells the block under the pointer, and a click chooses the time."""
+    value = "#map-value"
+    place = page.value("""(() => {
+        const {map, timeline} = page, one = map.boxOf(map.blocks, 0);
+        return [(one.left + 5) / map.canvas.clientWidth, (one.top + one.bottom) / 2 / map.canvas.clientHeight];
+    })()""")
+    page.move("#map", *place)
+    has(page.text_of(value), "10.0 MiB at 0x")
+    has(page.text_of(value), ", allocated at 1.00 s, freed after 1.00 s: train (project/train.py:7)")
+    page.click("#map", *place)
+    has(sums(page), "21.0 MiB in 4 blocks")
+    page.move("h1", 0.5)
+    same(page.text_of(value), "")
+    page.click("#moments label:nth-child(1)")
+
+
+def fragmentation(page, path):
+    page.open(path)
+    same(page.value("page.frag.frag.n > 0"), True)
+    page.value("page.timeline.cursorSet(2.5e9)")
+    page.drawn()
+    has(page.text_of("#frag-value"), "external fragmentation 0.5")
+    same(page.value("document.getElementById('frag-part').hidden"), False)
 
 
 def frames(page):
@@ -135,8 +242,11 @@ def hostile(page):
 
 
 def fits(page):
-    for width in (360, 800, 1400, 1600):
+    page.click("#pictures label:nth-child(2)")
+    for width in (360, 400, 800, 1280, 1600):
         page.resize(width, 900)
+        page.drawn()
+        page.value("page.timeline.cursorSet(1.5e9)")  # with the tooltip
         page.drawn()
         same(page.value("document.documentElement.scrollWidth <= document.documentElement.clientWidth"), True)
 
@@ -145,11 +255,18 @@ with Browser(sys.argv[1]) as page:
     page.open(sys.argv[2])
     same(page.errors, [])
     timeline(page)
+    page.click("#moments label:nth-child(1)")
     flame(page)
+    chosen(page)
+    sites(page)
+    trees(page)
+    addresses(page)
     search(page)
     choices(page)
     hostile(page)
     fits(page)
     same(page.errors, [])
     same(page.requests, [])
+    fragmentation(page, sys.argv[3])
+    same(page.errors, [])
 print("fine")

@@ -19,7 +19,7 @@ const document = new Proxy({}, {
 	get: (_, name) => name === "getElementById" ? (id) => id === "data" ? {textContent: data} : anything : anything,
 });
 const context = vm.createContext({document, ResizeObserver: anything, matchMedia: anything, requestAnimationFrame: anything,
-	getComputedStyle: anything, atob, Date, process});
+	getComputedStyle: anything, atob, Date, process, URLSearchParams, location: {hash: ""}, window: anything, devicePixelRatio: 1});
 vm.runInContext(script, context);
 const run = (expression) => JSON.parse(vm.runInContext(`JSON.stringify(${expression})`, context));
 
@@ -66,7 +66,7 @@ assert.deepStrictEqual(lending("GPUMEM_LEND=0 (default)", {lend_bytes: 4194304, 
 
 // No remedy on the page is a command of a terminal about the same log.
 const findings = run("report.logs[0].findings");
-for (const rule of ["oom_in_use", "oom_fragmented", "oom_limit_pieces", "in_pieces", "not_ordered"])
+for (const rule of ["oom_in_use", "torch_tensors", "oom_fragmented", "oom_limit_pieces", "in_pieces", "not_ordered"])
 	assert.doesNotMatch(run(`findingText({rule: "${rule}", text: "Text.", remedy: "'gpumemstat x'"})`), /gpumemstat/);
 assert.ok(findings.length > 0);
 for (const finding of findings)
@@ -74,4 +74,38 @@ for (const finding of findings)
 
 // An area's swatch has the opacities of the drawing.
 assert.deepStrictEqual(run("SERIES.filter((one) => one.area).map((one) => one.area)"), [[0.2, 0.3], [0.45, 0.75], [0.45, 0.75]]);
+// Colours of the style as pixels, red in the lowest byte.
+assert.strictEqual(run('pixelOf("#0072b2")'), 0xffb27200);
+assert.strictEqual(run('pixelOf("#15a")'), 0xffaa5511);
+
+// Ranges of addresses without the gaps.
+assert.deepStrictEqual(run("rangesJoin([{n: 2, address: [100, 10], size: [50, 10]}, {n: 1, address: [120], size: [100]}])"),
+	{ranges: [{from: 10, to: 20, at: 0}, {from: 100, to: 220, at: 10}], bytes: 130});
+
+// What was allocated in a view and alive at its end; the bytes of columns begin with those at the begin.
+vm.runInContext(`lives = Object.assign(Object.create(Lives.prototype), {tick: 10, n: 3, level: "block",
+	birth: [0, 20, 30], death: [40, Infinity, 50], site: [0, 1, 0], bytes: [5, 7, 11], blocks: [1, 2, 1], largest: [5, 4, 11],
+	sites: [{stack: 3}, {stack: null}]})`, context);
+const moment = (call) => run(`(({bytes, blocks, ns, by_stack}) => [bytes, blocks, ns, by_stack.map(({bytes, stack}) => [bytes, stack])])(lives.${call})`);
+assert.deepStrictEqual(moment("at(39)"), [23, 4, 30, [[16, 3], [7, null]]]);
+assert.deepStrictEqual(moment("at(40)"), [18, 3, 40, [[11, 3], [7, null]]]);
+assert.deepStrictEqual(moment("within(0, 45)"), [18, 3, 40, [[11, 3], [7, null]]]);
+assert.deepStrictEqual(moment("within(20, 50)"), [0, 0, 50, []]);
+assert.deepStrictEqual(run("lives.columns([0, 1], 2, 10, 50, 4).map((sums) => [...sums].slice(0, 4))"), [[5, 5, 16, 11], [0, 7, 7, 7]]);
+assert.deepStrictEqual(run("lives.peakOf(new Set([0]))"), {bytes: 16, ns: 30});
+assert.deepStrictEqual(run("lives.peakOf(new Set([0, 1]))"), {bytes: 23, ns: 30});
+
+// A table that can be sorted.
+vm.runInContext(`columns = [["a", ""], ["b", ""]]; table = [{values: [1, "x"]}, {values: [3, "z"]}, {values: [2, "y"]}]`, context);
+const order = (column, sign) => run(`(sortings.set(columns, {column: ${column}, sign: ${sign}}), rowsSort(columns, table).map((row) => row.values[0]))`);
+assert.deepStrictEqual([order(0, -1), order(0, 1), order(1, 1)], [[3, 2, 1], [1, 2, 3], [1, 2, 3]]);
+
+// From the allocating call up, and with all frames.
+const tree = (options) => run(`(function names(at) {
+	return at.children.length ? [at.name, ...names(at.children[0])] : [at.name];
+})(treeMake({level: "block", bytes: 1, blocks: 1, by_stack: [{bytes: 1, blocks: 1, stack: 1}]}, ${stacks(whole)}, ${options}))`);
+assert.deepStrictEqual(tree("{inverted: false, folded: true}"), ["all blocks", "main (me/app)", "keep (me/app)", "cudaMalloc (me/app)"]);
+assert.deepStrictEqual(tree("{inverted: true, folded: true}"), ["all blocks", "keep (me/app)", "main (me/app)"]);
+assert.deepStrictEqual(tree("{inverted: true, folded: false}"), ["all blocks", "device_alloc (me/app)", "cudaMalloc (me/app)", "keep (me/app)",
+	"main (me/app)", "_start (me/app)"]);
 console.log("fine");

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Checks that a page of `gpumemstat report` is valid HTML that needs no network. Prints its data as JSON, with
 # the timeline of each device unpacked: report_page.py PAGE
-import base64
 import html.parser
 import json
 import re
 import sys
+
+from packed import numbers
 
 VOID = {"meta", "link", "input", "br", "img"}
 
@@ -37,17 +38,6 @@ class Page(html.parser.HTMLParser):
             self.scripts[-1][1] += data
 
 
-def numbers(packed):
-    value, unit = 0, 1
-    for byte in base64.b64decode(packed, validate=True):
-        value += (byte & 127) * unit
-        unit *= 128
-        if not byte & 128:
-            yield value
-            value, unit = 0, 1
-    assert unit == 1, "a number without its end"
-
-
 # {"points": N, "events": N, "steps": [{"from", "to", "events", NAME: [least, most, end] ...} ...], "most": {NAME: bytes}}
 def unpacked(timeline):
     at = numbers(timeline["packed"])
@@ -69,6 +59,28 @@ def unpacked(timeline):
     return {"points": len(steps), "events": timeline["events"], "most": most, "steps": steps[:200], "last": steps[-1:]}
 
 
+# Areas: [birth, death, address, bytes] of each, and of a block its site. Fragmentation: seven numbers a moment.
+def areas(packed, sites):
+    at, birth, address, rows = numbers(packed["packed"]), 0, 0, []
+    signed = lambda n: -(n + 1) // 2 if n % 2 else n // 2
+    for _ in range(packed["points"]):
+        birth += signed(next(at))
+        death = birth + next(at)
+        address += signed(next(at))
+        rows.append([birth, death, address, next(at)] + ([next(at)] if sites else []))
+    assert next(at, None) is None, "more numbers than areas"
+    return rows[:200]
+
+
+def moments(packed):
+    at, ns, rows = numbers(packed["packed"]), 0, []
+    for _ in range(packed["points"]):
+        ns += next(at)
+        rows.append([ns] + [next(at) for _ in range(6)])
+    assert next(at, None) is None, "more numbers than moments"
+    return rows[:200]
+
+
 with open(sys.argv[1], "rb") as file:
     text = file.read().decode("utf-8")
 assert not re.search("[\x00-\x08\x0b-\x1f\x7f]", text), "a control character"
@@ -84,4 +96,7 @@ data = json.loads(page.scripts[0][1])
 for log in data["logs"]:
     for device in log["devices"]:
         device["timeline"] = unpacked(device["timeline"])
+        device["areas"]["all"] = areas(device["areas"], True)
+        device["chunks"]["all"] = areas(device["chunks"], False)
+        device["frag"]["all"] = moments(device["frag"])
 json.dump(data, sys.stdout)

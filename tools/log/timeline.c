@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "tools/log/usage.h"
+#include "tools/output/pack.h"
 #include "tools/tool.h"
 
 static _Noreturn void memory_exhausted(void)
@@ -158,65 +159,21 @@ void gm_timelines_free(struct gm_timelines *timelines)
 		gm_array_free(&timelines->devices[d].points);
 }
 
-/* --- base64 --- */
-
-struct bytes {
-	GM_ARRAY(uint8_t) all;
-};
-
-static void number_put(struct bytes *bytes, uint64_t n)
-{
-	for (;; n >>= 7) {
-		if (!gm_array_push(&bytes->all, (uint8_t)((n & 127) | (n > 127 ? 128 : 0))))
-			memory_exhausted();
-		if (n <= 127)
-			return;
-	}
-}
-
-static void difference_put(struct bytes *bytes, int64_t n)
-{
-	number_put(bytes, (uint64_t)n << 1 ^ (n < 0 ? UINT64_MAX : 0));
-}
-
-static char *base64_make(const uint8_t *at, size_t n)
-{
-	static const char digits[] =
-		"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-	char *text = malloc((n + 2) / 3 * 4 + 1), *to = text;
-	if (!text)
-		memory_exhausted();
-	for (size_t i = 0; i < n; i += 3) {
-		const size_t rest = n - i;
-		const uint32_t three = (uint32_t)at[i] << 16 |
-				       (rest > 1 ? (uint32_t)at[i + 1] << 8 : 0) |
-				       (rest > 2 ? at[i + 2] : 0);
-		*to++ = digits[three >> 18];
-		*to++ = digits[three >> 12 & 63];
-		*to++ = rest > 1 ? digits[three >> 6 & 63] : '=';
-		*to++ = rest > 2 ? digits[three & 63] : '=';
-	}
-	*to = '\0';
-	return text;
-}
-
 char *gm_timeline_pack(const struct gm_timeline *timeline)
 {
-	struct bytes bytes = {0};
+	struct gm_pack pack = {0};
 	struct gm_timeline_point before = {0};
 	for (size_t i = 0; i < timeline->points.n; i++) {
 		const struct gm_timeline_point *p = &timeline->points.at[i];
-		number_put(&bytes, p->from - before.to);
-		number_put(&bytes, p->to - p->from);
-		number_put(&bytes, p->events);
+		gm_pack_number(&pack, p->from - before.to);
+		gm_pack_number(&pack, p->to - p->from);
+		gm_pack_number(&pack, p->events);
 		for (unsigned s = 0; s < GM_TIMELINE_COUNT; s++) {
-			difference_put(&bytes, p->end.of[s] - before.end.of[s]);
-			number_put(&bytes, (uint64_t)(p->end.of[s] - p->least.of[s]));
-			number_put(&bytes, (uint64_t)(p->most.of[s] - p->end.of[s]));
+			gm_pack_difference(&pack, p->end.of[s] - before.end.of[s]);
+			gm_pack_number(&pack, (uint64_t)(p->end.of[s] - p->least.of[s]));
+			gm_pack_number(&pack, (uint64_t)(p->most.of[s] - p->end.of[s]));
 		}
 		before = *p;
 	}
-	char *text = base64_make(bytes.all.at, bytes.all.n);
-	gm_array_free(&bytes.all);
-	return text;
+	return gm_pack_end(&pack);
 }

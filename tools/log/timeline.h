@@ -55,9 +55,9 @@ void gm_timelines_read(struct gm_timelines *out, const struct gm_figures *figure
 void gm_timelines_free(struct gm_timelines *timelines);
 
 /*
- * The points as base64, ended by a 0; the caller frees. Each point is a sequence of LEB128 numbers:
- * from - `to` of the previous point; to - from; events; then for each series: end - `end` of the
- * previous point, in zigzag order (0, -1, 1, -2 ...); end - least; most - end.
+ * The points as text of tools/output/pack.h; the caller frees. The numbers of a point: from - `to`
+ * of the previous point; to - from; events; then for each series: end - `end` of the previous
+ * point, a difference; end - least; most - end.
  */
 char *gm_timeline_pack(const struct gm_timeline *timeline);
 

@@ -7,7 +7,7 @@
 #include "tools/stack/frames.h"
 
 /* Limits for each moment and device; sums have no limit. */
-enum { STACKS_MOST = 1000, BLOCKS_MOST = 200 };
+enum { STACKS_MOST = 1000, BLOCKS_MOST = 200, SITES_MOST = 2000 };
 
 static _Noreturn void memory_exhausted(void)
 {
@@ -95,9 +95,17 @@ static void stack_want(struct gm_report_blocks *out, uint32_t number)
 		memory_exhausted();
 }
 
+size_t gm_report_sites(const struct gm_lives *lives)
+{
+	return lives->stacks.n < SITES_MOST ? lives->stacks.n : SITES_MOST;
+}
+
 static void stacks_collect(struct gm_report_blocks *out)
 {
 	size_t to = 0;
+	for (unsigned d = 0; d < GM_COUNTER_DEVICES; d++)
+		for (size_t i = 0; i < gm_report_sites(&out->lives.devices[d]); i++)
+			stack_want(out, out->lives.devices[d].stacks.at[i].stack);
 	for (unsigned m = 0; m < GM_REPORT_MOMENTS; m++)
 		for (unsigned d = 0; d < GM_COUNTER_DEVICES; d++) {
 			const struct gm_report_moment *moment = &out->moments[m][d];
@@ -136,7 +144,8 @@ static void frames_collect(struct gm_report_blocks *out)
 	out->frames.n = to;
 }
 
-void gm_report_blocks_read(struct gm_report_blocks *out, const struct gm_figures *figures)
+void gm_report_blocks_read(struct gm_report_blocks *out, const struct gm_figures *figures,
+			   size_t most)
 {
 	*out = (struct gm_report_blocks){.figures = figures, .symbols = {.file = figures->file}};
 	if (gm_alive_missing(figures->about))
@@ -146,6 +155,7 @@ void gm_report_blocks_read(struct gm_report_blocks *out, const struct gm_figures
 	if (figures->refusals.n || figures->giveups.n)
 		moment_read(out, GM_REPORT_OOM, GM_MOMENT_OOM);
 	moment_read(out, GM_REPORT_EXIT, GM_MOMENT_EXIT);
+	gm_lives_read(&out->lives, figures, out->level, most);
 	stacks_collect(out);
 	frames_collect(out);
 	gm_symbols_resolve(&out->symbols);
@@ -158,6 +168,7 @@ void gm_report_blocks_free(struct gm_report_blocks *blocks)
 			gm_array_free(&blocks->moments[m][d].stacks);
 			gm_array_free(&blocks->moments[m][d].blocks);
 		}
+	gm_lives_free(&blocks->lives);
 	gm_symbols_free(&blocks->symbols);
 	gm_array_free(&blocks->stacks);
 	gm_array_free(&blocks->frames);
@@ -165,8 +176,7 @@ void gm_report_blocks_free(struct gm_report_blocks *blocks)
 
 /* --- JSON --- */
 
-/* null: no stack, or the log lacks it. */
-static struct gm_value stack_value(const struct gm_report_blocks *blocks, uint32_t number)
+struct gm_value gm_report_stack_value(const struct gm_report_blocks *blocks, uint32_t number)
 {
 	return gm_log_read_stack(blocks->figures->file, number) ? GM_COUNT(number) : GM_NONE;
 }
@@ -183,7 +193,7 @@ static void block_show(struct gm_emit *emit, const struct gm_report_blocks *bloc
 		      b->time ? GM_NS(gm_figures_at(blocks->figures, b->time)) : GM_NONE);
 	gm_emit_value(emit, "context", GM_COUNT(b->context));
 	gm_emit_value(emit, "driver", GM_BOOL(b->driver));
-	gm_emit_value(emit, "stack", stack_value(blocks, b->stack));
+	gm_emit_value(emit, "stack", gm_report_stack_value(blocks, b->stack));
 	gm_emit_end(emit);
 }
 
@@ -206,7 +216,7 @@ static void moment_show(struct gm_emit *emit, const struct gm_report_blocks *blo
 		gm_emit_value(emit, "bytes", GM_BYTES(one->bytes));
 		gm_emit_value(emit, "blocks", GM_COUNT(one->blocks));
 		gm_emit_value(emit, "largest", GM_BYTES(one->largest));
-		gm_emit_value(emit, "stack", stack_value(blocks, (uint32_t)one->key));
+		gm_emit_value(emit, "stack", gm_report_stack_value(blocks, (uint32_t)one->key));
 		gm_emit_end(emit);
 	}
 	gm_emit_end(emit);

@@ -8,33 +8,20 @@ const report = JSON.parse(byId("data").textContent);
  * each point, times in ns, series in bytes.
  */
 function timelineUnpack(timeline) {
-	const text = atob(timeline.packed);
+	const packed = new Packed(timeline);
 	const n = timeline.points;
 	const column = () => new Float64Array(n);
 	const out = {n, from: column(), to: column(), events: column(), series: {}};
-	let at = 0;
-	const number = () => {
-		for (let value = 0, unit = 1; ; unit *= 128) {
-			const byte = text.charCodeAt(at++);
-			value += (byte & 127) * unit;
-			if (!(byte & 128))
-				return value;
-		}
-	};
-	const difference = () => {
-		const value = number();
-		return value % 2 ? -(value + 1) / 2 : value / 2;
-	};
 	for (const name of timeline.series)
 		out.series[name] = {least: column(), most: column(), end: column()};
 	for (let i = 0; i < n; i++) {
-		out.from[i] = (i ? out.to[i - 1] : 0) + number();
-		out.to[i] = out.from[i] + number();
-		out.events[i] = number();
+		out.from[i] = (i ? out.to[i - 1] : 0) + packed.number();
+		out.to[i] = out.from[i] + packed.number();
+		out.events[i] = packed.number();
 		for (const series of Object.values(out.series)) {
-			series.end[i] = (i ? series.end[i - 1] : 0) + difference();
-			series.least[i] = series.end[i] - number();
-			series.most[i] = series.end[i] + number();
+			series.end[i] = (i ? series.end[i - 1] : 0) + packed.difference();
+			series.least[i] = series.end[i] - packed.number();
+			series.most[i] = series.end[i] + packed.number();
 		}
 	}
 	return out;

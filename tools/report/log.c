@@ -37,6 +37,7 @@ static void head_show(struct gm_emit *emit, const struct gm_logs_one *log)
 		{"dropped", GM_COUNT(about->dropped)},
 		{"complete", GM_BOOL(about->complete)},
 		{"older_known", GM_BOOL(about->since_known)},
+		{"since_ns", GM_NS(about->since - about->start)},
 		{"missing", missing ? GM_TEXT(missing) : GM_NONE},
 		{"contradiction", log->contradicts ? GM_TEXT(log->why) : GM_NONE},
 		{"requested_peak", GM_BYTES(gm_figures_requested_peak(f))},
@@ -173,6 +174,7 @@ static void device_show(struct gm_emit *emit, const struct gm_figures *f, unsign
 	timeline_show(emit, timeline);
 	refusals_show(emit, f, d);
 	gm_report_moments_show(emit, blocks, d);
+	gm_report_lives_show(emit, blocks, d);
 	values_show(emit, f, GM_SCOPE_DEVICE, d);
 	gm_emit_end(emit);
 }
@@ -188,7 +190,7 @@ void gm_report_log_show(struct gm_emit *emit, struct gm_logs_one *log, size_t po
 	}
 	head_show(emit, log);
 	gm_findings_show(emit, f);
-	gm_report_blocks_read(&blocks, f);
+	gm_report_blocks_read(&blocks, f, points);
 	gm_timelines_read(timelines, f, points);
 	gm_emit_list(emit, "devices");
 	for (unsigned d = 0; d < f->n_devices; d++)

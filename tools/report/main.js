@@ -1,18 +1,24 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The page: the selection, and the parts that show it. */
 
-const MOMENTS = {peak: "At the peak", oom: "When memory lacked", exit: "At the end"};
+const MOMENTS = {peak: "At the peak", oom: "When memory lacked", exit: "At the end", time: "At a chosen time",
+	view: "Allocated in the view"};
 
 const page = {
 	log: null,
 	device: null, /* null: no device was used */
 	moment: null,
 	stacks: null,
-	kind: "stacks", /* rows of the table: stacks, blocks */
+	lives: null, /* null: no events, or no block */
+	groups: [], /* its call sites */
+	kind: "stacks", /* rows of the table: stacks, blocks, sites */
+	tree: {inverted: false, folded: true}, /* of the flame graph */
 	search: new Search(""),
 	timeline: new Timeline(byId("timeline"), byId("tooltip")),
 	flame: new Flame(byId("flame"), byId("flame-value")),
 };
+page.map = new AddressMap(byId("map"), page.timeline);
+page.frag = new FragCurve(byId("frag"), page.timeline);
 
 /* --- choices --- */
 
@@ -60,6 +66,7 @@ const REMEDIES = {
 	torch_oom_line: "Free some of it sooner, or ask for less at a time.",
 	oom_in_use: "Free some of it sooner, or ask for less at a time.",
 	in_pieces: "Allocate what lives long first.",
+	torch_tensors: "The blocks below are these tensors.",
 	not_ordered: "The device's counters ordered_* have the reasons; "
 		+ "GPUMEM_FREE=defer does the same at less cost.",
 };
@@ -96,8 +103,7 @@ function momentGo(at) {
 		byId("device").value = String(i);
 		deviceShow(page.log.devices[i]);
 	}
-	const moment = page.device.moments.findIndex((one) => one.at === at);
-	byId("moments").querySelectorAll("input")[moment].click();
+	byId("moments").querySelector(`input[value=${at}]`).click();
 	byId("alive-title").scrollIntoView();
 }
 
@@ -179,9 +185,21 @@ function detailsShow() {
 /* --- one moment --- */
 
 function blocksShow() {
-	const {moment, stacks, search} = page;
-	const tables = {stacks: stacksTable, blocks: blocksTable};
-	byId("blocks").replaceChildren(...tables[page.kind](moment, stacks, search));
+	const {moment, groups, stacks, search} = page;
+	const tables = {
+		stacks: () => stacksTable(moment, stacks, search),
+		blocks: () => blocksTable(moment, stacks, search),
+		sites: () => sitesTable(groups, stacks, search),
+	};
+	byId("blocks-title").textContent = page.kind === "sites" ? "Call sites of the run" : "Largest";
+	byId("blocks").replaceChildren(...tables[page.kind]());
+}
+
+/* The time of a moment, in words. */
+function momentText({at, ns, from}) {
+	if (at !== "view")
+		return `at ${timeText(ns)}`;
+	return `allocated after ${timeText(from)} and alive at ${timeText(ns)}`;
 }
 
 function sumShow() {
@@ -196,8 +214,12 @@ function sumShow() {
 	const foundText = `Found: ${bytesText(found)}, ${shareText(found, moment.bytes)}.`;
 	byId("alive-title").textContent = moment.level === "tensor" ? "Tensors of PyTorch alive" : "Blocks alive";
 	sum.replaceChildren(`${bytesText(moment.bytes)} in ${pluralText(moment.blocks, moment.level)} of `
-		+ `${pluralText(moment.stacks, "call stack")}, at ${timeText(moment.ns)}.`,
+		+ `${pluralText(moment.stacks, "call stack")}, ${momentText(moment)}.`,
 		...(search.active ? [" ", make("mark", {}, foundText)] : []));
+	if ((moment.at === "time" || moment.at === "view") && page.lives.tick > 1)
+		sum.append(` The report has what was alive each ${timeText(page.lives.tick)}.`);
+	if (moment.at === "time" && moment.ns < log.since_ns)
+		sum.append(` The events of the log begin at ${timeText(log.since_ns)}.`);
 	if (!log.older_known)
 		sum.append(" Older blocks are not known: the log lacks their events.");
 }
@@ -207,21 +229,106 @@ function momentShow(moment) {
 	byId("alive-parts").hidden = !moment;
 	byId("owners").replaceChildren(...ownersTable(moment));
 	if (moment) {
-		page.flame.show(treeMake(moment, page.stacks));
+		page.flame.show(treeMake(moment, page.stacks, page.tree));
 		blocksShow();
 	}
 	sumShow();
 }
 
+/* --- a chosen time, or the view --- */
+
+/* What was alive at a time, with the largest blocks of those that the report has by address. */
+function momentAt(ns) {
+	return {...page.lives.at(ns), largest: page.map.largestAt(ns)};
+}
+
+function momentWithin(from, to) {
+	return {...page.lives.within(from, to), largest: page.map.largestAt(to).filter((block) => block.ns > from)};
+}
+
+/* Show the chosen moment of the list again, after the time or the view has changed. */
+function momentAgain() {
+	const {timeline, moment} = page;
+	if (moment?.at === "view" && (timeline.begin !== page.view?.[0] || timeline.end !== page.view?.[1])) {
+		page.view = [timeline.begin, timeline.end];
+		momentShow(momentWithin(timeline.begin, timeline.end));
+	}
+}
+
+function momentChoose(at) {
+	const {timeline} = page;
+	if (at === "time") {
+		timeline.pick(timeline.picked ?? (timeline.begin + timeline.end) / 2);
+	} else if (at === "view") {
+		page.view = [timeline.begin, timeline.end];
+		momentShow(momentWithin(timeline.begin, timeline.end));
+	} else {
+		momentShow(page.device.moments.find((moment) => moment.at === at));
+	}
+}
+
+/* A time was chosen in a drawing: show what was alive, and keep the time in the page's address. */
+function timePicked(ns) {
+	if (!page.lives)
+		return;
+	byId("moments").querySelector("input[value=time]").checked = true;
+	momentShow(momentAt(ns));
+	location.replace(`#${new URLSearchParams({process: report.logs.indexOf(page.log),
+		device: page.log.devices.indexOf(page.device), at: Math.round(ns)})}`);
+}
+
+/* The time of the page's address. */
+function addressFollow() {
+	const asked = new URLSearchParams(location.hash.slice(1));
+	const log = report.logs[Number(asked.get("process"))];
+	const device = log?.devices[Number(asked.get("device"))];
+	if (!asked.has("at") || !device)
+		return;
+	if (log !== page.log) {
+		byId("process").value = asked.get("process");
+		logShow(log);
+	}
+	if (device !== page.device) {
+		byId("device").value = asked.get("device");
+		deviceShow(device);
+	}
+	page.timeline.pick(Math.min(Math.max(0, Number(asked.get("at")) || 0), page.timeline.length));
+}
+
+/* The drawings below the timeline, where the log has them. */
+function stripsShow(device) {
+	byId("frag-part").hidden = !(device?.frag.points > 0);
+	byId("map-part").hidden = !(device?.areas.points > 0);
+	if (!device)
+		return;
+	const colors = [];
+	page.groups.forEach((group, i) => group.sites.forEach((site) => {
+		colors[site] = siteColor(i);
+	}));
+	page.frag.show(device);
+	page.map.show(device, colors, page.stacks);
+	const {omitted, points} = device.areas;
+	const all = pluralText(omitted + points, "block");
+	byId("map-left").textContent = omitted
+		? ` ${countText(omitted)} smaller or shorter ones of ${all} are not drawn.` : "";
+}
+
 function deviceShow(device) {
-	page.device = device;
-	tilesShow(page.log, device);
+	const {log, stacks} = page;
 	const moments = device?.moments ?? [];
+	page.device = device;
+	page.lives = device?.lives.points > 0 ? new Lives(device, moments[0]?.level ?? "block") : null;
+	page.groups = page.lives ? sitesGroup(page.lives, stacks) : [];
+	tilesShow(log, device);
 	byId("over-time").hidden = !device;
+	byId("pictures").hidden = !page.lives;
 	if (device)
-		page.timeline.show(page.log, device);
-	choiceMake(byId("moments"), moments.map((moment, i) => [String(i), MOMENTS[moment.at]]), "0",
-		(i) => momentShow(moments[i]));
+		page.timeline.show(log, device, page.lives, page.groups);
+	stripsShow(device);
+	choiceMake(byId("pictures"), [["kind", "By kind"], ["site", "By call site"]], "kind",
+		(name) => page.timeline.pictureChoose(name));
+	const at = [...moments.map((moment) => moment.at), ...(page.lives ? ["time", "view"] : [])];
+	choiceMake(byId("moments"), at.map((name) => [name, MOMENTS[name]]), moments[0]?.at, momentChoose);
 	momentShow(moments[0] ?? null);
 	detailsShow();
 }
@@ -240,6 +347,11 @@ function logShow(log) {
 }
 
 /* --- the page --- */
+
+function treeChange(change) {
+	page.tree = {...page.tree, ...change};
+	page.flame.show(treeMake(page.moment, page.stacks, page.tree));
+}
 
 function searchSet(text) {
 	page.search = new Search(text);
@@ -263,14 +375,22 @@ function start() {
 	byId("zoom-in").addEventListener("click", () => page.timeline.zoom(0.5));
 	byId("zoom-out").addEventListener("click", () => page.timeline.zoom(2));
 	byId("zoom-all").addEventListener("click", () => page.timeline.viewAll());
-	choiceMake(byId("kinds"), [["stacks", "call stacks"], ["blocks", "blocks"]], page.kind, (kind) => {
+	const kinds = [["stacks", "call stacks"], ["blocks", "blocks"], ["sites", "all call sites"]];
+	choiceMake(byId("kinds"), kinds, page.kind, (kind) => {
 		page.kind = kind;
 		blocksShow();
 	});
+	const trees = [["", "Callers first"], ["inverted", "Allocating calls first"]];
+	choiceMake(byId("trees"), trees, "", (inverted) => treeChange({inverted: inverted !== ""}));
+	byId("frames-all").addEventListener("change", (event) => treeChange({folded: !event.target.checked}));
+	page.timeline.onPick = timePicked;
+	page.timeline.follow(momentAgain);
 	selectMake(byId("process"), byId("process-label"),
 		report.logs.map((log) => `${log.rank === null ? log.pid : `rank ${log.rank}`}: ${log.program}`),
 		(i) => logShow(report.logs[i]));
 	logShow(report.logs[0]);
+	addressFollow();
+	window.addEventListener("hashchange", addressFollow);
 }
 
 start();

@@ -105,11 +105,18 @@ class Search {
 	}
 }
 
+const SMALLER = "smaller stacks, not in this report";
+
 /*
  * The tree of a flame graph: nodes {call, name, bytes, blocks, depth, parent, children}. The root
- * has all bytes. Children are sorted by bytes, most first.
+ * has all bytes. Children are sorted by bytes, most first. `inverted`: from the allocating call up to its
+ * callers; `folded`: without the calls of systems and libraries.
  */
-function treeMake(moment, stacks) {
+function treeMake(moment, stacks, {inverted, folded} = {inverted: false, folded: true}) {
+	const path = (number) => {
+		const calls = folded ? callsFold(stacks.of(number), !inverted) : stacks.of(number);
+		return inverted ? calls : calls.slice().reverse();
+	};
 	const node = (parent, name, call) =>
 		({call, name, bytes: 0, blocks: 0, depth: parent ? parent.depth + 1 : 0, parent, children: new Map()});
 	const root = Object.assign(node(null, `all ${moment.level}s`, null), {level: moment.level});
@@ -126,10 +133,10 @@ function treeMake(moment, stacks) {
 	for (const group of moment.by_stack) {
 		rest = {bytes: rest.bytes - group.bytes, blocks: rest.blocks - group.blocks};
 		add(root, group);
-		const calls = callsFold(stacks.of(group.stack), true).slice().reverse();
+		const calls = path(group.stack);
 		let at = root;
 		if (calls.length === 0)
-			add(child(root, "no call stack", null), group);
+			add(child(root, group.rest ? SMALLER : "no call stack", null), group);
 		for (const call of calls) {
 			at = child(at, call.language === "forward" ? call.operator ?? "backward" : callLine(call), call);
 			add(at, group);
@@ -137,7 +144,7 @@ function treeMake(moment, stacks) {
 	}
 	if (rest.blocks > 0) {
 		add(root, rest);
-		add(child(root, "smaller stacks, not in this report", null), rest);
+		add(child(root, SMALLER, null), rest);
 	}
 	const sort = (at) => {
 		at.children = [...at.children.values()].sort((a, b) => b.bytes - a.bytes);

@@ -2,32 +2,69 @@
 /* Tables: the largest blocks and stacks, calls, counters, knobs. The search keeps matching rows. */
 
 const ROWS_FIRST = 20;
+const SITE_STACKS = 50; /* shown of a site */
 
-/* Columns are [title, class]. Rows are {cells, text}; the search reads `text`. */
+/* By the columns of a table: {column, sign}, how the reader sorted it. */
+const sortings = new WeakMap();
+
+function rowsSort(columns, rows) {
+	const {column, sign} = sortings.get(columns) ?? {};
+	if (!sign)
+		return rows;
+	const compare = (a, b) => (typeof a === "string" ? a.localeCompare(b) : a - b);
+	return [...rows].sort((a, b) => sign * compare(a.values[column], b.values[column]));
+}
+
+/* Numbers are sorted downwards first, text upwards. */
+function headMake(columns, i, rows, changed) {
+	const [title, kind] = columns[i];
+	const {column, sign} = sortings.get(columns) ?? {};
+	const first = typeof rows[0]?.values?.[i] === "string" ? 1 : -1;
+	const order = column === i ? (sign > 0 ? "ascending" : "descending") : undefined;
+	if (!rows[0]?.values)
+		return make("th", {scope: "col", class: kind}, title);
+	const button = make("button", {type: "button", title: `Sort by: ${title}`}, title);
+	button.addEventListener("click", () => {
+		sortings.set(columns, {column: i, sign: column === i ? -sign : first});
+		changed();
+	});
+	return make("th", {scope: "col", class: kind, "aria-sort": order}, button);
+}
+
+/*
+ * Columns are [title, class]. Rows are {cells, text, values}, or {cellsMake, ...}, called when the row is
+ * shown; the search reads `text`. Rows with `values`, one a column, can be sorted. Returns elements.
+ */
 function tableMake(columns, rows, search) {
 	const kept = search.active ? rows.filter((row) => search.matches(row.text)) : rows;
+	const head = make("thead");
 	const body = make("tbody");
-	const fill = (n) => body.replaceChildren(...kept.slice(0, n).map((row) =>
-		make("tr", {}, ...row.cells.map((cell, i) => make("td", {class: columns[i][1]}, cell)))));
-	const table = make("table", {}, make("thead", {}, make("tr", {},
-		...columns.map(([title, kind]) => make("th", {scope: "col", class: kind}, title)))), body);
-	fill(ROWS_FIRST);
+	const rowMake = (row) => make("tr", {}, ...(row.cellsMake?.() ?? row.cells).map((cell, i) =>
+		make("td", {class: columns[i][1]}, cell)));
+	let shown = ROWS_FIRST;
+	const fill = () => {
+		head.replaceChildren(make("tr", {}, ...columns.map((_, i) => headMake(columns, i, rows, fill))));
+		body.replaceChildren(...rowsSort(columns, kept).slice(0, shown).map(rowMake));
+	};
+	fill();
 	if (kept.length === 0)
 		return [make("p", {class: "faint"}, rows.length ? "Nothing here matches the search." : "None.")];
+	const table = make("table", {}, head, body);
 	if (kept.length <= ROWS_FIRST)
 		return [table];
 	const more = make("button", {type: "button"}, `Show all ${countText(kept.length)}`);
 	more.addEventListener("click", () => {
-		fill(kept.length);
+		shown = kept.length;
+		fill();
 		more.remove();
 	});
 	return [table, more];
 }
 
 /* The allocating call; the whole stack on demand. */
-function siteMake(stacks, number) {
+function siteMake(stacks, number, rest) {
 	if (number === null)
-		return make("span", {class: "faint"}, "without a call stack");
+		return make("span", {class: "faint"}, rest ? SMALLER : "without a call stack");
 	const about = stacks.about.get(number);
 	const path = stacks.path(number, 3);
 	const list = make("ol", {}, ...stacks.of(number).map((call) => make("li", {}, callLine(call))));
@@ -81,6 +118,8 @@ const STACK_COLUMNS = [["bytes", "number"], ["share", "number"], ["blocks", "num
 	["allocated by", "wide"]];
 const BLOCK_COLUMNS = [["size", "number"], ["share", "number"], ["allocated at", "number"],
 	["address", "number"], ["served by", ""], ["allocated by", "wide"]];
+const SITE_COLUMNS = [["peak", "number"], ["at", "number"], ["allocated", "number"], ["calls", "number"],
+	["freed at once", "number"], ["alive at the end", "number"], ["call site", "wide"]];
 const CALL_COLUMNS = [["call", "wide"], ["calls", "number"], ["failed", "number"],
 	["by the driver", "number"], ["total", "number"], ["median", "number"], ["99%", "number"],
 	["longest", "number"]];
@@ -88,18 +127,47 @@ const COUNTER_COLUMNS = [["counter", ""], ["value", "number"], ["meaning", "wide
 
 function stacksTable(moment, stacks, search) {
 	return tableMake(STACK_COLUMNS, moment.by_stack.map((group) => ({
-		cells: [bytesText(group.bytes), shareMake(group.bytes, moment.bytes), countText(group.blocks),
-			bytesText(group.largest), siteMake(stacks, group.stack)],
+		cellsMake: () => [bytesText(group.bytes), shareMake(group.bytes, moment.bytes), countText(group.blocks),
+			bytesText(group.largest), siteMake(stacks, group.stack, group.rest)],
 		text: stackSearched(stacks, group.stack),
+		values: [group.bytes, group.bytes, group.blocks, group.largest, stacks.path(group.stack, 3).join(" ")],
 	})), search);
+}
+
+/* Of a chosen time it is not known. */
+function servedBy({driver}) {
+	return driver === null ? "–" : driver ? "driver" : "pool";
 }
 
 function blocksTable(moment, stacks, search) {
 	return tableMake(BLOCK_COLUMNS, moment.largest.map((block) => ({
-		cells: [bytesText(block.bytes), shareMake(block.bytes, moment.bytes),
+		cellsMake: () => [bytesText(block.bytes), shareMake(block.bytes, moment.bytes),
 			block.ns === null ? "before the log" : timeText(block.ns), block.address,
-			moment.level === "tensor" ? "cache" : block.driver ? "driver" : "pool", siteMake(stacks, block.stack)],
+			moment.level === "tensor" ? "cache" : servedBy(block), siteMake(stacks, block.stack)],
 		text: `${block.address} ${stackSearched(stacks, block.stack)}`,
+		values: [block.bytes, block.bytes, block.ns ?? 0, parseInt(block.address, 16), servedBy(block),
+			stacks.path(block.stack, 3).join(" ")],
+	})), search);
+}
+
+/* The call stacks of a site, on demand. */
+function sitesMake(stacks, group) {
+	const one = (number) => make("li", {}, siteMake(stacks, number, false));
+	if (group.stacks.length === 1)
+		return siteMake(stacks, group.stacks[0], group.rest);
+	return make("details", {}, make("summary", {}, group.name),
+		make("ul", {}, ...group.stacks.slice(0, SITE_STACKS).map(one)));
+}
+
+/* All call sites of the run. */
+function sitesTable(groups, stacks, search) {
+	return tableMake(SITE_COLUMNS, groups.map((group) => ({
+		cellsMake: () => [bytesText(group.peak), timeText(group.peak_ns), bytesText(group.bytes),
+			countText(group.calls), countText(group.brief),
+			group.live_blocks ? `${bytesText(group.live)} in ${countText(group.live_blocks)}` : "–",
+			sitesMake(stacks, group)],
+		text: [group.name, ...group.stacks.map((number) => stackSearched(stacks, number))].join("\n"),
+		values: [group.peak, group.peak_ns, group.bytes, group.calls, group.brief, group.live, group.name],
 	})), search);
 }
 
@@ -108,6 +176,7 @@ function callsTable(log, search) {
 		cells: [call.name, countText(call.calls), countText(call.failed), countText(call.driver),
 			timeText(call.total), timeText(call.median), timeText(call.p99), timeText(call.longest)],
 		text: call.name,
+		values: [call.name, call.calls, call.failed, call.driver, call.total, call.median, call.p99, call.longest],
 	})), search);
 }
 
@@ -118,6 +187,7 @@ function countersTable(values, search) {
 	return tableMake(COUNTER_COLUMNS, shown.map(([name, value]) => ({
 		cells: [name, counterText(value, about.get(name).unit), about.get(name).help],
 		text: `${name} ${about.get(name).help}`,
+		values: [name, value, about.get(name).help],
 	})), search);
 }
 

@@ -1,20 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The timeline: a canvas with a part of the run. Zoom and cursor by mouse, touch and keys. */
 
-/*
- * `area`: filled down to zero, with the opacity of its highest and then of its lowest values; `dash`: pattern
- * of the line. Idle is the area between mapped and in use.
- */
-const AREA = [0.45, 0.75];
-const SERIES = [
-	{name: "mapped", title: "mapped", color: "--mapped", dash: []},
-	{name: "idle", title: "idle", color: "--idle", area: [0.2, 0.3]},
-	{name: "in_use", title: "in use", color: "--in-use", area: AREA},
-	{name: "tensors", title: "tensors of PyTorch", color: "--tensors", area: AREA},
-	{name: "requested", title: "requested", color: "--requested", dash: [5, 3]},
-	{name: "driver", title: "served by the driver", color: "--driver", dash: [8, 3, 2, 3]},
-	{name: "lent", title: "heaps of kernels", color: "--lent", dash: [2, 3]},
-];
 const LABEL_ROW = 15; /* pixels; labels have two rows */
 const MARGIN = {left: 64, right: 12, top: 38, bottom: 26};
 const DRAG_LEAST = 5; /* pixels; less is a click */
@@ -24,31 +10,52 @@ class Timeline {
 		this.canvas = canvas;
 		this.tooltip = tooltip;
 		this.layer = document.createElement("canvas"); /* all but the cursor, which moves often */
-		this.hidden = new Set();
+		this.hidden = new Set(); /* names of entries of the picture */
+		this.followers = [];
+		this.picked = null; /* ns */
 		this.cursor = null; /* ns */
 		this.drag = null; /* {from, to}: pixels */
 		this.data = null;
+		this.size = {width: 0, height: 0}; /* of the canvas; to ask it for each position takes long */
 		this.listen();
 		new ResizeObserver(() => this.draw()).observe(canvas);
 		matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.draw());
 	}
 
-	/* Show a device of a log. */
-	show(log, device) {
+	/* Show a device of a log. `lives` and `groups`: its call sites, or null. */
+	show(log, device, lives, groups) {
 		this.refusals = device.refusals.map(({ns}) => ns);
 		this.peak = device.moments.find((moment) => moment.at === "peak");
 		this.data = timelineUnpack(device.timeline);
 		this.length = Math.max(log.length_ns, this.data.n ? this.data.to[this.data.n - 1] : 0, 1);
-		this.series = SERIES.filter((series) => this.isKnown(series));
-		/* Without a pool, show the driver's memory. */
-		if (!this.series.some((series) => series.name === "mapped"))
-			this.series = this.series.map((series) => ({...series, area: series.name === "driver" ? AREA : null}));
+		this.pictures = {kind: new KindPicture(this, this.data),
+			site: lives && new SitePicture(this, lives, groups)};
 		this.begin = 0;
 		this.end = this.length;
 		this.cursor = null;
-		this.legendMake();
+		this.picked = null;
 		this.eventsTell(device.timeline, log.missing ? "sample" : "event");
+		this.pictureChoose("kind");
+	}
+
+	/* "kind" or "site". */
+	pictureChoose(name) {
+		this.picture = this.pictures[name] ?? this.pictures.kind;
+		this.hidden.clear();
+		this.legendMake();
 		this.draw();
+	}
+
+	/* Call `drawn` after each drawing. */
+	follow(drawn) {
+		this.followers.push(drawn);
+	}
+
+	/* Choose a time, as a click does. */
+	pick(ns) {
+		this.picked = ns;
+		this.draw();
+		this.onPick?.(ns);
 	}
 
 	eventsTell({events, events_each: each, points}, word) {
@@ -57,26 +64,20 @@ class Timeline {
 			: " · The log has no events and no samples of this device.";
 	}
 
-	isKnown(series) {
-		if (series.name === "idle")
-			return this.data.series.mapped.most.some((value) => value > 0);
-		return this.data.series[series.name].most.some((value) => value > 0);
-	}
-
 	isShown(name) {
-		return !this.hidden.has(name) && this.series.some((series) => series.name === name);
+		return !this.hidden.has(name) && this.picture.entries.some((entry) => entry.name === name);
 	}
 
 	/* --- legend --- */
 
 	legendMake() {
-		byId("legend").replaceChildren(...this.series.map((series) => {
+		byId("legend").replaceChildren(...this.picture.entries.map((series) => {
 			const box = make("input", {type: "checkbox", checked: !this.hidden.has(series.name)});
 			box.addEventListener("change", () => {
 				this.hidden[box.checked ? "delete" : "add"](series.name);
 				this.draw();
 			});
-			return make("label", {}, box, this.swatchMake(series), series.title);
+			return make("label", {title: series.title}, box, this.swatchMake(series), make("span", {}, series.title));
 		}));
 	}
 
@@ -103,11 +104,11 @@ class Timeline {
 	/* --- geometry --- */
 
 	get width() {
-		return Math.max(1, this.canvas.clientWidth - MARGIN.left - MARGIN.right);
+		return Math.max(1, this.size.width - MARGIN.left - MARGIN.right);
 	}
 
 	get height() {
-		return Math.max(1, this.canvas.clientHeight - MARGIN.top - MARGIN.bottom);
+		return Math.max(1, this.size.height - MARGIN.top - MARGIN.bottom);
 	}
 
 	xOf(ns) {
@@ -190,8 +191,8 @@ class Timeline {
 		this.drag = null;
 		if (drag && Math.abs(drag.to - drag.from) >= DRAG_LEAST)
 			this.view(this.timeOf(Math.min(drag.from, drag.to)), this.timeOf(Math.max(drag.from, drag.to)));
-		else
-			this.redraw();
+		else if (drag)
+			this.pick(this.timeOf(drag.to));
 	}
 
 	keyPress(event) {
@@ -206,6 +207,7 @@ class Timeline {
 			"=": () => this.zoom(0.5),
 			"-": () => this.zoom(2),
 			0: () => this.viewAll(),
+			Enter: () => this.pick(this.cursor ?? (this.begin + this.end) / 2),
 			Escape: () => this.cursorSet(null),
 		};
 		if (!keys[event.key] || event.ctrlKey || event.metaKey || event.altKey)
@@ -243,39 +245,41 @@ class Timeline {
 	}
 
 	drawNow() {
+		this.size = {width: this.canvas.clientWidth, height: this.canvas.clientHeight};
 		if (this.stale)
 			this.layerDraw(this.contextOf(this.layer));
 		this.stale = false;
 		const context = this.contextOf(this.canvas);
 		context.drawImage(this.layer, 0, 0, this.canvas.clientWidth, this.canvas.clientHeight);
 		this.cursorDraw(context);
+		this.followers.forEach((drawn) => drawn());
 	}
 
-	/* Clear a canvas; return its context, scaled to CSS pixels. */
-	contextOf(canvas) {
+	color(name) {
+		return getComputedStyle(this.canvas).getPropertyValue(name).trim();
+	}
+
+	/* Clear a canvas, as large as `like`; return its context, scaled to CSS pixels. */
+	contextOf(canvas, like = this.canvas) {
 		const ratio = devicePixelRatio || 1;
-		canvas.width = Math.max(1, Math.round(this.canvas.clientWidth * ratio));
-		canvas.height = Math.max(1, Math.round(this.canvas.clientHeight * ratio));
+		canvas.width = Math.max(1, Math.round(like.clientWidth * ratio));
+		canvas.height = Math.max(1, Math.round(like.clientHeight * ratio));
 		const context = canvas.getContext("2d");
 		context.scale(ratio, ratio);
 		return context;
 	}
 
 	layerDraw(context) {
-		const style = getComputedStyle(this.canvas);
-		this.color = (name) => style.getPropertyValue(name).trim();
-		context.font = `12px ${style.fontFamily}`;
+		context.font = `12px ${getComputedStyle(this.canvas).fontFamily}`;
 		this.columns = Math.max(1, Math.round(this.width));
-		this.reduced = new Map(Object.keys(this.data.series)
-			.map((name) => [name, seriesReduce(this.data, name, this.begin, this.end, this.columns)]));
+		this.picture.reduce();
 		this.topFind();
 		this.axesDraw(context);
 		context.save();
 		context.beginPath();
 		context.rect(MARGIN.left, MARGIN.top - 2, this.width, this.height + 2);
 		context.clip();
-		this.areasDraw(context);
-		this.linesDraw(context);
+		this.picture.draw(context);
 		context.restore();
 		this.marksDraw(context);
 		this.rangeTell();
@@ -283,10 +287,7 @@ class Timeline {
 
 	/* The highest value in view, and steps of a power of two below it. */
 	topFind() {
-		let most = 0;
-		for (const {name} of this.series)
-			if (this.isShown(name))
-				most = this.reduced.get(name === "idle" ? "mapped" : name).most.reduce((a, b) => Math.max(a, b), most);
+		const most = this.picture.most();
 		this.step = 2 ** Math.max(0, Math.ceil(Math.log2(Math.max(most, 1) / 5)));
 		this.top = Math.max(most * 1.04, this.step);
 	}
@@ -318,63 +319,6 @@ class Timeline {
 			context.stroke();
 			context.textAlign = "center";
 			context.fillText(text, Math.min(x, MARGIN.left + this.width + MARGIN.right - half), bottom + 8);
-		}
-	}
-
-	/* Each column: full colour up to its lowest value, a lighter one from there to its highest. */
-	areasDraw(context) {
-		for (const series of this.series.filter((one) => one.area && this.isShown(one.name))) {
-			const {least, most} = this.reduced.get(series.name === "idle" ? "mapped" : series.name);
-			const color = this.color(series.color);
-			this.areaFill(context, most, this.color("--back"), 1);
-			this.areaFill(context, most, color, series.area[0]);
-			this.areaFill(context, least, color, series.area[1]);
-		}
-	}
-
-	areaFill(context, values, color, alpha) {
-		context.fillStyle = color;
-		context.globalAlpha = alpha;
-		context.beginPath();
-		context.moveTo(MARGIN.left, this.yOf(0));
-		values.forEach((value, i) => {
-			context.lineTo(MARGIN.left + i, this.yOf(value));
-			context.lineTo(MARGIN.left + i + 1, this.yOf(value));
-		});
-		context.lineTo(MARGIN.left + values.length, this.yOf(0));
-		context.fill();
-		context.globalAlpha = 1;
-	}
-
-	linesDraw(context) {
-		for (const series of this.series.filter((one) => !one.area && this.isShown(one.name))) {
-			const {least, most} = this.reduced.get(series.name);
-			context.strokeStyle = this.color(series.color);
-			context.lineWidth = 1.75;
-			context.setLineDash(series.dash);
-			context.beginPath();
-			/* Draw steps where single changes are distinguishable. */
-			const calm = (i) => least[i] === most[i];
-			most.forEach((value, i) => {
-				context[i && calm(i - 1) && calm(i) ? "lineTo" : "moveTo"](MARGIN.left + i, this.yOf(value));
-				context.lineTo(MARGIN.left + i + 1, this.yOf(value));
-			});
-			context.stroke();
-			context.setLineDash([]);
-			/* Draw bars in columns with changes, except for requested where in use has its own bars. */
-			if (series.name === "requested" && this.isShown("in_use"))
-				continue;
-			context.globalAlpha = 0.2;
-			context.lineWidth = 1;
-			context.beginPath();
-			least.forEach((value, i) => {
-				if (value === most[i])
-					return;
-				context.moveTo(MARGIN.left + i + 0.5, this.yOf(value));
-				context.lineTo(MARGIN.left + i + 0.5, this.yOf(most[i]));
-			});
-			context.stroke();
-			context.globalAlpha = 1;
 		}
 	}
 
@@ -421,35 +365,32 @@ class Timeline {
 		}
 		this.tooltip.hidden = this.cursor === null;
 		byId("timeline-value").textContent = "";
-		if (this.cursor === null)
+		if (this.cursor === null) {
+			this.cursorLine(context, MARGIN.top, this.height);
 			return;
-		const x = this.xOf(this.cursor);
-		context.strokeStyle = this.color("--text");
-		context.lineWidth = 1;
-		context.beginPath();
-		context.moveTo(x, MARGIN.top);
-		context.lineTo(x, MARGIN.top + this.height);
-		context.stroke();
-		this.cursorTell(x);
+		}
+		this.cursorLine(context, MARGIN.top, this.height);
+		this.cursorTell(this.xOf(this.cursor));
 	}
 
-	/* The values at the cursor, as rows [title, text]. */
-	valuesAt(ns) {
-		const text = ({least, most}) =>
-			(least === most ? bytesText(most) : `${bytesText(least)} to ${bytesText(most)}`);
-		const at = (name) => valueAt(this.data, name, ns);
-		return this.series.map((series) => {
-			if (series.name !== "idle")
-				return [series.title, text(at(series.name))];
-			const mapped = at("mapped");
-			const used = at("in_use");
-			const least = Math.max(0, mapped.least - used.most);
-			return ["idle", text({least, most: Math.max(least, mapped.most - used.least)})];
-		});
+	/* Lines at the cursor and, dashed, at the time that was chosen. */
+	cursorLine(context, top, height) {
+		for (const [ns, color, dash] of [[this.picked, "--accent", [6, 3]], [this.cursor, "--text", []]]) {
+			if (ns === null || ns < this.begin || ns > this.end)
+				continue;
+			context.strokeStyle = this.color(color);
+			context.lineWidth = ns === this.cursor ? 1 : 2;
+			context.setLineDash(dash);
+			context.beginPath();
+			context.moveTo(this.xOf(ns), top);
+			context.lineTo(this.xOf(ns), top + height);
+			context.stroke();
+			context.setLineDash([]);
+		}
 	}
 
 	cursorTell(x) {
-		const rows = this.valuesAt(this.cursor);
+		const rows = this.picture.valuesAt(this.cursor);
 		const time = timeMark(this.cursor, (this.end - this.begin) / this.width);
 		byId("timeline-value").textContent = `${time}: ${rows.map((row) => row.join(" ")).join(", ")}`;
 		this.tooltip.replaceChildren(make("strong", {}, time), make("table", {}, make("tbody", {},
