@@ -67,18 +67,19 @@ quickstart() {
 	fi
 }
 
-@test "the demonstration: a PyTorch training's requests, replayed by three allocators" {
+@test "the demonstration: a PyTorch training's requests, by source line, and replayed by four allocators" {
 	[ -z "$SANITIZE_LIB$TEST_UNDER" ] || skip "a sanitizer's runtime comes first"
 	command -v xz >/dev/null || skip "xz is not installed"
 	make_source
 	mkdir -p source/tests/cli
 	ln -s "$BATS_TEST_DIRNAME/samples" source/tests/cli/samples
-	stub stub_tool 'case $1 in
-	replay) exec '"'$TOOL'"' "$@" ;;
+	stub stub_tool 'case "$*" in
+	replay* | live*train.gml) exec '"'$TOOL'"' "$@" ;;
 	*) echo "gpumemstat $*" ;; esac'
 	quickstart >out || { cat out; return 1; }
 	grep -qE '^pool +0\.939 +214 MiB +228 MiB ' out
-	grep -qx "Shown: the requests of a PyTorch training on an H100, replayed, take 306 MiB of the driver's (round-2m), 304 MiB in PyTorch's cache and 228 MiB on the pool." out
+	grep -qE '^ +<module> \(gpumem-walk/train\.py:28\)' out
+	grep -qx "Shown: the requests of a PyTorch training on an H100, replayed, take 306 MiB of the driver's (round-2m), 304 MiB in PyTorch's cache, 226 MiB with expandable segments and 228 MiB on the pool." out
 	# No line if the pool needs more memory.
 	sed -i 's/\[ "$pool" -lt "$native" \]/[ "$pool" -gt "$native" ]/' source/quickstart
 	quickstart >out
@@ -100,16 +101,16 @@ quickstart() {
 			cp ../stub_fragments tests/workloads/demo && echo "#define GM_HELPERS 1" >config.h'
 		quickstart >out || { cat out; return 1; }
 	}
-	says 'echo "lists: 7 of 9 mallocs in kernels got NULL"; exit 1' 'echo "lists: 0 of 9 mallocs in kernels got NULL"'
+	says 'echo "lists: 7 of 9 mallocs in kernels got NULL; the kernels took 9.5 ms"; exit 1' 'echo "lists: 0 of 9 mallocs in kernels got NULL; the kernels took 1.2 ms"'
 	grep -qx 'nvcc -arch=native -o build/tests/workloads/lists tests/workloads/lists.cu' source/build/lists.log
-	grep -qx 'natively      lists: 7 of 9 mallocs in kernels got NULL' out
-	grep -qx 'preloaded     lists: 0 of 9 mallocs in kernels got NULL' out
-	grep -q '^Shown: malloc in kernels returned NULL natively, and never under the preload' out
-	says 'echo "lists: 0 of 9 mallocs in kernels got NULL"' 'echo "lists: 0 of 9 mallocs in kernels got NULL"'
+	grep -qx 'natively      lists: 7 of 9 mallocs in kernels got NULL; the kernels took 9.5 ms' out
+	grep -qx 'preloaded     lists: 0 of 9 mallocs in kernels got NULL; the kernels took 1.2 ms' out
+	grep -qx 'Shown: malloc in kernels returned NULL natively, in 9.5 ms, and never under the preload, in 1.2 ms, to the same program.' out
+	says 'echo "lists: 0 of 9 mallocs in kernels got NULL; the kernels took 9.5 ms"' 'echo "lists: 0 of 9 mallocs in kernels got NULL; the kernels took 1.2 ms"'
 	refute grep -q '^Shown: malloc' out
-	says 'echo "lists: 7 of 9 mallocs in kernels got NULL"; exit 1' 'echo "lists: 1 of 9 mallocs in kernels got NULL"; exit 1'
+	says 'echo "lists: 7 of 9 mallocs in kernels got NULL; the kernels took 9.5 ms"; exit 1' 'echo "lists: 1 of 9 mallocs in kernels got NULL; the kernels took 9.5 ms"; exit 1'
 	refute grep -q '^Shown: malloc' out
-	says 'echo "lists: 7 of 9 mallocs in kernels got NULL"; exit 1' 'echo "lists: 0 of 9 mallocs in kernels got NULL, and the sum is wrong"; exit 1'
+	says 'echo "lists: 7 of 9 mallocs in kernels got NULL; the kernels took 9.5 ms"; exit 1' 'echo "lists: 0 of 9 mallocs in kernels got NULL, and the sum is wrong; the kernels took 1.2 ms"; exit 1'
 	refute grep -q '^Shown: malloc' out
 }
 

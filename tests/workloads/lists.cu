@@ -4,6 +4,7 @@
 // driver's default heap.
 #include <cuda_runtime.h>
 
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 
@@ -64,11 +65,17 @@ int main()
 	must(cudaMalloc(&lists, THREADS * sizeof *lists));
 	must(cudaMalloc(&on_device, sizeof *on_device));
 	must(cudaMemset(on_device, 0, sizeof *on_device));
+	must(cudaDeviceSynchronize());
+	const auto start = std::chrono::steady_clock::now();
 	lists_build<<<THREADS / 256, 256>>>(lists, on_device);
 	lists_sum<<<THREADS / 256, 256>>>(lists, on_device);
 	must(cudaDeviceSynchronize());
+	const std::chrono::duration<double, std::milli> took =
+		std::chrono::steady_clock::now() - start;
 	must(cudaMemcpy(&answer, on_device, sizeof answer, cudaMemcpyDeviceToHost));
-	std::printf("lists: %llu of %llu mallocs in kernels got NULL%s\n", answer.missing, all,
-		    answer.missing == 0 && answer.sum != sum ? ", and the sum is wrong" : "");
+	std::printf("lists: %llu of %llu mallocs in kernels got NULL%s; the kernels took %.1f ms\n",
+		    answer.missing, all,
+		    answer.missing == 0 && answer.sum != sum ? ", and the sum is wrong" : "",
+		    took.count());
 	return answer.missing != 0 || answer.sum != sum;
 }
