@@ -114,6 +114,7 @@ static bool heap_make(struct gm_inkernel *h)
 		.context = h->context,
 		.policy = gm_heap_wanted(knobs),
 		.limit = heap_limit(h),
+		.sites = knobs->heap_sites.flag,
 		.image = gm_heap_image(gm_heap_wanted(knobs)),
 		.guard = guard_set,
 		.trim_after = knobs->trim_after.trim.after,
@@ -136,6 +137,7 @@ static struct gm_takeover_config takeover_config(const struct gm_inkernel *h,
 		.driver = &gm_shim_driver,
 		.images = gm_takeover_images(gm_heap_policy_of(h->heap)),
 		.heap = gm_heap_device(h->heap),
+		.sites = gm_heap_has_sites(h->heap),
 		.blocks = blocks < GM_HELPER_BLOCKS ? blocks : GM_HELPER_BLOCKS,
 		.launch = test_launch,
 		.launched = test_launched,
@@ -148,6 +150,18 @@ static struct gm_takeover_config takeover_config(const struct gm_inkernel *h,
 static bool result_is_of_image(CUresult result)
 {
 	return result == CUDA_ERROR_NO_BINARY_FOR_GPU || result == CUDA_ERROR_INVALID_IMAGE;
+}
+
+/* The calls of the takeover's test do not count. */
+static void sites_begin(struct gm_inkernel *h)
+{
+	if (h->report.end != GM_TAKEOVER_TAKEN)
+		return;
+	gm_heap_sites_begin(h->heap, h->report.sited);
+	if (gm_knob_get()->heap_sites.flag && !h->report.sited)
+		gm_msg(GM_MSG_NOTICE,
+		       "device %u: no counts of malloc in kernels by place (GPUMEM_HEAP_SITES)",
+		       h->context->ordinal);
 }
 
 /* The context is current. */
@@ -168,6 +182,7 @@ static enum gm_takeover_end inkernel_take_over(struct gm_inkernel *h)
 		gm_heap_destroy(h->heap);
 		h->heap = NULL;
 	}
+	sites_begin(h);
 	return h->report.end;
 }
 

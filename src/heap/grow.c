@@ -12,6 +12,7 @@
 #include "heap/process.h"
 #include "heap/record.h"
 #include "heap/shed.h"
+#include "heap/sites.h"
 #include "heap/slack.h"
 
 CUdeviceptr gm_heap_chunk_address(const struct gm_heap_host *heap, uint32_t granule)
@@ -121,8 +122,10 @@ CUresult gm_heap_add_chunk(struct gm_heap_host *heap, uint32_t count)
 	uint32_t first;
 	if (!gm_heap_chunk_begin(heap, count, &first))
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	CUresult result = gm_pool_lend(heap->config.pool, gm_heap_chunk_address(heap, first),
-				       gm_heap_chunk_bytes(count));
+	CUresult result = gm_heap_sites_cover(heap, first, count);
+	if (result == CUDA_SUCCESS)
+		result = gm_pool_lend(heap->config.pool, gm_heap_chunk_address(heap, first),
+				      gm_heap_chunk_bytes(count));
 	if (result == CUDA_SUCCESS) {
 		gm_heap_chunk_grant(heap, first);
 		return result;

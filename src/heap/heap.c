@@ -2,9 +2,11 @@
 /*
  * A heap's addresses are reserved at once; its memory is mapped as needed:
  *
- *   reserved (= device)                                                   reserved + addresses
- *   |<--------------- own: the books --------------->|<-------- granules: capacity --------->|
- *   | gm_heap | free words | summary | runs | policy's | chunk | hole | chunk |     ...      |
+ *   reserved (= device)                                                     reserved + addresses
+ *   |<--------------- own: the books ----------------->|<----- granules: capacity ---->|
+ *   | gm_heap | free words | ... | policy's | site counts | chunk | hole | chunk | ... | numbers |
+ *
+ * Site counts and numbers of sites are those of device/sites.h: only of a heap with sites.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,6 +23,7 @@
 #include "heap/record.h"
 #include "heap/sample.h"
 #include "heap/service.h"
+#include "heap/sites.h"
 #include "heap/slack.h"
 #include "pool/knobs.h"
 
@@ -36,7 +39,7 @@ uint64_t gm_heap_limit(const struct gm_knobs *knobs, uint64_t total)
 /* --- books and addresses --- */
 
 /* Parts of the books behind struct gm_heap, and their end. */
-enum books_part { FREE_WORDS, FREE_SUMMARY, RUNS, POLICY, END, PARTS };
+enum books_part { FREE_WORDS, FREE_SUMMARY, RUNS, POLICY, SITES, END, PARTS };
 
 static uint32_t books_summaries(uint32_t capacity)
 {
@@ -44,24 +47,25 @@ static uint32_t books_summaries(uint32_t capacity)
 }
 
 /* at[part]: bytes from the beginning of the books. */
-static void books_lay_out(unsigned policy, uint32_t capacity, uint64_t at[PARTS])
+static void books_lay_out(const struct gm_heap_host *heap, uint32_t capacity, uint64_t at[PARTS])
 {
 	const uint64_t sizes[] = {
 		sizeof(struct gm_heap),
 		(capacity + 63) / 64 * sizeof(uint64_t),
 		books_summaries(capacity) * sizeof(uint64_t),
 		capacity * sizeof(uint32_t),
-		gm_heap_policy_bytes(policy, capacity),
+		gm_heap_policy_bytes(heap->policy, capacity),
+		heap->sites ? sizeof(struct gm_sites) : 0,
 	};
 	uint64_t end = 0;
 	for (unsigned part = 0; part < PARTS; part++)
 		at[part] = end = gm_round_up(end + sizes[part], GM_LINE);
 }
 
-static uint64_t books_bytes(unsigned policy, uint32_t capacity)
+static uint64_t books_bytes(const struct gm_heap_host *heap, uint32_t capacity)
 {
 	uint64_t at[PARTS];
-	books_lay_out(policy, capacity, at);
+	books_lay_out(heap, capacity, at);
 	return gm_round_up(at[END], GM_GRANULE);
 }
 
@@ -82,13 +86,14 @@ static CUresult heap_reserve(struct gm_heap_host *heap)
 	if (heap->limit == 0)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	while (capacity > heap->limit &&
-	       books_bytes(heap->policy, capacity) >
+	       books_bytes(heap, capacity) >
 		       ((uint64_t)heap->limit << GM_GRANULE_SHIFT) / BOOKS_SHARE)
 		capacity = capacity_halve(heap, capacity);
 	for (;; capacity = capacity_halve(heap, capacity)) {
 		heap->capacity = capacity;
-		heap->own = books_bytes(heap->policy, capacity);
-		heap->addresses = heap->own + ((uint64_t)capacity << GM_GRANULE_SHIFT);
+		heap->own = books_bytes(heap, capacity);
+		heap->addresses = heap->own + ((uint64_t)capacity << GM_GRANULE_SHIFT) +
+				  gm_heap_sites_addresses(heap);
 		CUresult result = driver->cuMemAddressReserve(&heap->reserved, heap->addresses,
 							      GM_GRANULE, 0, 0);
 		if (result == CUDA_SUCCESS || capacity == heap->limit)
@@ -106,9 +111,11 @@ static CUresult heap_map_books(struct gm_heap_host *heap)
 	return result;
 }
 
-static size_t shared_bytes(void)
+static size_t shared_bytes(const struct gm_heap_host *heap)
 {
-	return gm_round_up(sizeof(struct gm_heap_shared), 4096);
+	return gm_round_up(heap->sited ? sizeof(struct gm_heap_shared)
+				       : offsetof(struct gm_heap_shared, sites),
+			   4096);
 }
 
 /* Pages of our own: the driver's would end with the context, while the service thread reads
@@ -116,14 +123,15 @@ static size_t shared_bytes(void)
 static CUresult heap_share(struct gm_heap_host *heap)
 {
 	const struct gm_driver *driver = heap->config.driver;
-	void *pages = mmap(NULL, shared_bytes(), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
-			   -1, 0);
+	void *pages = mmap(NULL, shared_bytes(heap), PROT_READ | PROT_WRITE,
+			   MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	if (pages == MAP_FAILED)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	CUresult result = driver->cuMemHostRegister_v2(
-		pages, shared_bytes(), CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP);
+	CUresult result = driver->cuMemHostRegister_v2(pages, shared_bytes(heap),
+						       CU_MEMHOSTREGISTER_PORTABLE |
+							       CU_MEMHOSTREGISTER_DEVICEMAP);
 	if (result != CUDA_SUCCESS) {
-		munmap(pages, shared_bytes());
+		munmap(pages, shared_bytes(heap));
 		return result;
 	}
 	heap->shared = pages;
@@ -163,7 +171,7 @@ static void *books_address(const struct gm_heap_host *heap, uint64_t at)
 static CUresult heap_set_up(struct gm_heap_host *heap)
 {
 	uint64_t at[PARTS];
-	books_lay_out(heap->policy, heap->capacity, at);
+	books_lay_out(heap, heap->capacity, at);
 	heap->shared->job.heap = (struct gm_heap){
 		.base = heap->reserved + heap->own,
 		.capacity = heap->capacity,
@@ -176,6 +184,8 @@ static CUresult heap_set_up(struct gm_heap_host *heap)
 			 books_address(heap, at[FREE_SUMMARY])},
 		.run = books_address(heap, at[RUNS]),
 	};
+	if (heap->sites)
+		gm_heap_sites_set_up(heap, heap->device + at[SITES]);
 	CUresult result =
 		heap->config.driver->cuMemsetD8Async(heap->device, 0, heap->own, heap->stream);
 	return result == CUDA_SUCCESS ? gm_heap_run(heap, GM_JOB_SET_UP) : result;
@@ -240,6 +250,7 @@ static void heap_drop_memory(struct gm_heap_host *heap)
 		if (heap->chunks.at[i].state != GM_CHUNK_SLACK)
 			heap->chunks.at[i].state = GM_CHUNK_CLAIMED;
 	gm_heap_drop_chunks(heap);
+	gm_heap_sites_drop(heap);
 	if (heap->device)
 		gm_pool_take_back(heap->config.pool, heap->device, heap->own);
 	if (heap->reserved)
@@ -250,8 +261,10 @@ static void heap_drop_memory(struct gm_heap_host *heap)
 static void heap_free(struct gm_heap_host *heap)
 {
 	if (heap->shared)
-		munmap(heap->shared, shared_bytes());
+		munmap(heap->shared, shared_bytes(heap));
 	gm_array_free(&heap->chunks);
+	gm_array_free(&heap->numbered);
+	free(heap->sited);
 	if (gm_heap_is_ours(heap)) {
 		pthread_cond_destroy(&heap->admitted);
 		gm_lock_destroy(&heap->lock);
@@ -282,6 +295,7 @@ CUresult gm_heap_create(const struct gm_heap_config *config, struct gm_heap_host
 	heap->config = *config;
 	heap->policy = (unsigned)policy;
 	heap->generation = gm_heap_generation();
+	gm_heap_sites_open(heap);
 	gm_lock_init(&heap->lock, GM_LOCK_RANK_TABLE);
 	pthread_cond_init(&heap->admitted, NULL);
 	CUresult result = heap_enter(heap, &entered);

@@ -29,12 +29,34 @@
 struct gm_heap;	     /* on the device: device/heap.h */
 struct gm_heap_host; /* the host's side of it */
 
+/* A call of malloc or free in a kernel: its return address, and the instructions around it, half of
+ * them before it; those that could not be read are 0. */
+struct gm_heap_site {
+	uint64_t address;
+	const uint64_t *code; /* GM_HEAP_SITE_WORDS halves of instructions */
+};
+enum { GM_HEAP_SITE_WORDS = 64 };
+
+/* Where that is in the program. Texts are cut. */
+struct gm_heap_place {
+	char function[1024]; /* mangled; "": not known */
+	uint64_t offset;     /* of the return address in the function */
+	char file[1024];     /* "": not known */
+	uint32_t line;
+};
+
 struct gm_heap_config {
 	const struct gm_driver *driver;
 	struct gm_pool *pool;	    /* of the context's device; outlives the heap */
 	struct gm_context *context; /* the heap's; need not be current */
 	/* A name of device/policy.def (gm_heap_wanted); NULL: "granule". */
 	const char *policy;
+	/* Count calls of malloc and free by site (device/sites.h); only the policy "granule" can.
+	 */
+	bool sites;
+	/* Name a new site for the log: fill in the zeroed *out, or false. Called with the heap's
+	 * lock held. May be NULL. */
+	bool (*site_find)(const struct gm_heap_site *site, struct gm_heap_place *out);
 	bool own;	/* the program made it through gpumem.h: for the log */
 	uint64_t limit; /* bytes mapped at most, rounded down to granules: gm_heap_limit */
 	/* The heap's own kernel: gm_heap_image, or the simulated driver's image. */
@@ -108,6 +130,11 @@ void gm_heap_destroy(struct gm_heap_host *heap);
 
 /* The device address of the heap, which kernels are given. Constant, 16-byte aligned. */
 CUdeviceptr gm_heap_device(const struct gm_heap_host *heap);
+
+/* Does the heap count calls by site? After the takeover, and before the first kernel of the
+ * program: begin at zero, or, if `on` is false, do without sites. The context is current. */
+bool gm_heap_has_sites(const struct gm_heap_host *heap);
+void gm_heap_sites_begin(struct gm_heap_host *heap, bool on);
 
 /* The heap's policy, as a number of gm_heap_policy. */
 unsigned gm_heap_policy_of(const struct gm_heap_host *heap);

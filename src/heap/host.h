@@ -9,7 +9,7 @@
  *   process   fork and exit                              trim      empty chunks to the pool
  *   slack     memory mapped ahead of growth              shed      likewise, while kernels run
  *   record    counters and records of the log            sample    reading a heap's figures
- *                                                        service   the thread that answers
+ *   sites    counts of calls by site                      service   the thread that answers
  *
  * The heap's lock, of rank GM_LOCK_RANK_TABLE, is never held across a call of the driver.
  */
@@ -45,6 +45,14 @@ struct gm_heap_shared {
 	uint32_t read; /* by the GPU: the last reading that completed */
 	struct gm_job reading;
 	struct gm_shed shed;
+	struct gm_sites_read sites; /* the last member: only of a heap with sites */
+};
+
+/* What the log knows of a site. */
+struct gm_heap_sited {
+	bool named;
+	uint64_t peak;		     /* bytes, at readings */
+	struct gm_site_figures last; /* in the log */
 };
 
 /* The launches of one stream. In flight while shared->done differs from `last`. */
@@ -80,6 +88,10 @@ enum gm_chunk_state {
 struct gm_heap_chunk {
 	uint32_t first, count; /* granules */
 	enum gm_chunk_state state;
+};
+
+struct gm_heap_run {
+	uint32_t first, count; /* granules */
 };
 
 struct gm_heap_host {
@@ -133,6 +145,13 @@ struct gm_heap_host {
 	uint64_t shed_at;		/* when one was last wanted, or its progress read */
 	unsigned grace_tracks;		/* `tracks` when the chunks had left the device, ... */
 	uint32_t grace[GM_HEAP_TRACKS]; /* ... and the last launches of these */
+
+	atomic_bool sites; /* set by gm_heap_create, cleared by gm_heap_sites_begin(heap, false) */
+	struct gm_heap_sited *sited; /* GM_SITES; under the lock */
+	/* Memory for the numbers of blocks, in runs of granules behind the heap's own. Owned by the
+	 * service thread; before there is one, by gm_heap_create. */
+	GM_ARRAY(struct gm_heap_run) numbered;
+	_Atomic uint64_t numbered_bytes;
 
 	bool told; /* under the lock: the last gm_heap_trim_next gave a time */
 

@@ -7,6 +7,7 @@
 #ifndef GM_HEAP_JOB_H
 #define GM_HEAP_JOB_H
 
+#include "heap/device/sites.h"
 #include "heap/device/span.h"
 
 enum {
@@ -22,8 +23,8 @@ enum {
 enum gm_job_op {
 	GM_JOB_SET_UP, /* by GM_INIT_THREADS lanes; the others by one, ... */
 	GM_JOB_TRIM,
-	GM_JOB_STATS,
-	GM_JOB_SHED, /* ... but this by a warp */
+	GM_JOB_STATS, /* ... but this by GM_INIT_THREADS in a heap with sites, */
+	GM_JOB_SHED,  /* and this by a warp */
 };
 
 struct gm_job_chunk {
@@ -36,7 +37,8 @@ struct gm_job {
 	struct gm_heap heap;	    /* set_up: the device's initial value */
 	struct gm_heap_stats stats; /* stats: the policy's figures, and the heap's: */
 	uint64_t nulls, foreign_frees, used, stalled;
-	uint32_t chunks; /* trim: of `chunk` */
+	struct gm_sites_read *sites; /* in: where stats puts the sites' figures; NULL: nowhere */
+	uint32_t chunks;	     /* trim: of `chunk` */
 	uint32_t pad;
 	struct gm_job_chunk chunk[GM_JOB_CHUNKS];
 };

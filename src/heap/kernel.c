@@ -57,10 +57,9 @@ CUresult gm_heap_run_on(struct gm_heap_host *heap, CUstream stream, enum gm_job_
 		[GM_JOB_SHED] = GM_WARP,
 	};
 	CUdeviceptr at = heap->shared_device + job;
-	unsigned number = op;
-	return heap->config.driver->cuLaunchKernel(heap->kernel, 1, 1, 1, threads[op], 1, 1, 0,
-						   stream, (void *[]){&heap->device, &at, &number},
-						   NULL);
+	unsigned number = op, n = op == GM_JOB_STATS && heap->sites ? GM_INIT_THREADS : threads[op];
+	return heap->config.driver->cuLaunchKernel(heap->kernel, 1, 1, 1, n, 1, 1, 0, stream,
+						   (void *[]){&heap->device, &at, &number}, NULL);
 }
 
 CUresult gm_heap_run(struct gm_heap_host *heap, enum gm_job_op op)

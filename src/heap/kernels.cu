@@ -21,8 +21,12 @@
 			gm_job_take_chunks(heap, job);                                          \
 			break;                                                                  \
 		case GM_JOB_STATS:                                                              \
-			gm_##n##_stats(heap, &job->stats);                                      \
-			gm_job_count(heap, job);                                                \
+			if (threadIdx.x == 0) {                                                 \
+				gm_##n##_stats(heap, &job->stats);                              \
+				gm_job_count(heap, job);                                        \
+			}                                                                       \
+			if (job->sites)                                                         \
+				gm_sites_read(heap, job->sites, threadIdx.x, blockDim.x);       \
 			break;                                                                  \
 		case GM_JOB_SHED:                                                               \
 			if ((can)&GM_POLICY_KEEPS)                                              \

@@ -3,12 +3,12 @@
 libgmsim_la_SOURCES += %D%/device/aligned.h %D%/device/api.h %D%/device/bits.h %D%/device/bump.h %D%/device/corw.h %D%/device/granule.h %D%/device/granule_class.h %D%/device/granule_hunt.h %D%/device/granule_shard.h %D%/device/granule_slot.h %D%/device/heap.h %D%/device/kma.h %D%/device/ouro.h \
 	%D%/device/ouro_chunk.h %D%/device/ouro_page.h %D%/device/ouro_policy.h %D%/device/ouro_queue.h \
 	%D%/device/ouro_s_c.h %D%/device/ouro_s_p.h %D%/device/ouro_va_c.h %D%/device/ouro_va_p.h \
-	%D%/device/ouro_vl_c.h %D%/device/ouro_vl_p.h %D%/device/policies.h %D%/device/policy.def %D%/device/run.h %D%/device/rw.h %D%/device/shed.h \
+	%D%/device/ouro_vl_c.h %D%/device/ouro_vl_p.h %D%/device/policies.h %D%/device/policy.def %D%/device/run.h %D%/device/rw.h %D%/device/shed.h %D%/device/sites.h \
 	%D%/device/rw_bm.h %D%/device/rw_pool.h %D%/device/rw_run.h %D%/device/rw_walk.h \
 	%D%/device/simt.h %D%/device/simt_gpu.h %D%/device/span.h %D%/device/stock.h
 libgm_la_SOURCES += %D%/flight.c %D%/flight.h %D%/grow.c %D%/grow.h %D%/heap.c %D%/heap.h %D%/host.h %D%/job.h %D%/kernel.c \
 	%D%/kernel.h %D%/list.c %D%/list.h %D%/policy.c %D%/policy.h %D%/process.c %D%/process.h %D%/record.c %D%/record.h \
-	%D%/sample.c %D%/sample.h %D%/service.c %D%/service.h %D%/shed.c %D%/shed.h %D%/slack.c %D%/slack.h %D%/trim.c
+	%D%/sample.c %D%/sample.h %D%/service.c %D%/service.h %D%/sites.c %D%/sites.h %D%/shed.c %D%/shed.h %D%/slack.c %D%/slack.h %D%/trim.c
 
 # The heap's own kernels: of all policies, and of the default one alone, which is loaded in a tenth of the time. kernels.S includes
 # their bytes.

@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "heap/grow.h"
+#include "heap/sites.h"
 #include "log/count.h"
 #include "log/log.h"
 
@@ -42,7 +43,7 @@ static void record_put_sample(struct gm_heap_host *heap, unsigned flags)
 	struct gm_record record = record_begin(heap, GM_RECORD_HEAP_SAMPLE);
 	sample->heap = heap->reserved;
 	sample->limit = (uint64_t)heap->limit << GM_GRANULE_SHIFT;
-	sample->own = heap->own;
+	sample->own = heap->own + atomic_load(&heap->numbered_bytes);
 	sample->used = f->used;
 	sample->wait_ns = f->wait_ns;
 	sample->slack = atomic_load(&heap->slack);
@@ -57,6 +58,10 @@ static void record_put_sample(struct gm_heap_host *heap, unsigned flags)
 	record.flags |= (uint16_t)flags;
 	record.string = gm_log_string(gm_heap_policy_name(heap->policy));
 	gm_log_put_heap(&record, sample);
+	if (flags & GM_RECORD_LAST)
+		gm_heap_sites_record_last(heap);
+	else
+		gm_heap_sites_record(heap);
 }
 
 void gm_heap_record_figures(struct gm_heap_host *heap, const struct gm_heap_figures *before)

@@ -115,7 +115,7 @@ static void figures_add_host(struct gm_heap_host *heap, struct gm_heap_figures *
 {
 	out->limit = (uint64_t)heap->limit << GM_GRANULE_SHIFT;
 	out->reserved = (uint64_t)heap->capacity << GM_GRANULE_SHIFT;
-	out->own = heap->own;
+	out->own = heap->own + atomic_load(&heap->numbered_bytes);
 	out->mapped = (uint64_t)atomic_load(&heap->mapped) << GM_GRANULE_SHIFT;
 	out->slack = atomic_load(&heap->slack);
 	out->chunks = gm_heap_chunks(heap);

@@ -11,6 +11,7 @@
 #include "heap/process.h"
 #include "heap/record.h"
 #include "heap/service.h"
+#include "heap/sites.h"
 
 /* Become the owner of the slack's chunk. False: there is none, or another thread owns it. */
 static bool slack_begin(struct gm_heap_host *heap, enum gm_chunk_state state,
@@ -62,8 +63,9 @@ static bool slack_map(struct gm_heap_host *heap, uint32_t count)
 	/* Lanes may ask meanwhile. */
 	__atomic_fetch_add(&mail->beat.value, 1, __ATOMIC_RELEASE);
 	__atomic_fetch_or(&mail->beat.value, GM_BEAT_CALLING, __ATOMIC_RELEASE);
-	gm_pool_lend_spare(heap->config.pool, gm_heap_chunk_address(heap, first),
-			   gm_heap_chunk_bytes(count), &heap->slack);
+	if (gm_heap_sites_cover(heap, first, count) == CUDA_SUCCESS)
+		gm_pool_lend_spare(heap->config.pool, gm_heap_chunk_address(heap, first),
+				   gm_heap_chunk_bytes(count), &heap->slack);
 	__atomic_fetch_and(&mail->beat.value, ~GM_BEAT_CALLING, __ATOMIC_RELEASE);
 	gm_lock_take(&heap->lock);
 	heap->slack_since = gm_heap_now(heap);

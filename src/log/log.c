@@ -211,10 +211,11 @@ static void small_put_string(uint32_t number)
 static void small_put(const struct gm_record *record, const void *body, size_t length)
 {
 	struct gm_writer *w = &gm_writer;
-	if (record->kind == GM_RECORD_HEAP_SAMPLE && !(record->flags & GM_RECORD_LAST))
+	if (gm_record_bit(record->kind) == BIT(GM_RECORD_HEAP_SAMPLE) &&
+	    !(record->flags & GM_RECORD_LAST))
 		return;
 	struct gm_record r = *record;
-	if (kinds_with_stack & BIT(r.kind))
+	if (kinds_with_stack & gm_record_bit(r.kind))
 		r.string = atomic_load(&ring) ? 0 : r.string; /* it is in the recording */
 	else if (r.string)
 		small_put_string(r.string);
@@ -245,7 +246,7 @@ static void ring_put(struct gm_writer *w, struct gm_record *record, const void *
 static void record_put(const struct gm_record *record, const void *body, size_t length)
 {
 	struct gm_writer *w = atomic_load_explicit(&ring, memory_order_acquire);
-	const uint32_t bit = BIT(record->kind);
+	const uint32_t bit = gm_record_bit(record->kind);
 	struct gm_record r = *record;
 	if (!r.time)
 		r.time = gm_clock_ns();

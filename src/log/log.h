@@ -40,11 +40,10 @@ struct gm_log_config {
 bool gm_log_open(const struct gm_log_config *config);
 
 /* True if records of this kind are kept; to be tested before one is filled in. One relaxed load. */
-extern GM_HIDDEN _Atomic uint32_t gm_log_wanted; /* bit k: records of kind k are kept */
+extern GM_HIDDEN _Atomic uint32_t gm_log_wanted; /* gm_record_bit of each kind that is kept */
 static inline bool gm_log_wants(enum gm_record_kind kind)
 {
-	return kind < 32 &&
-	       (atomic_load_explicit(&gm_log_wanted, memory_order_relaxed) & 1u << kind);
+	return atomic_load_explicit(&gm_log_wanted, memory_order_relaxed) & gm_record_bit(kind);
 }
 
 /* Append one record; `time` and `thread` are filled in if one of them is 0. Takes GM_LOCK_RANK_LOG

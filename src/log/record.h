@@ -67,6 +67,13 @@
 	GM_KIND(31, TENSOR_REFUSED,                                                               \
 		"PyTorch's cache gives up, for torch.OutOfMemoryError: 0, asked, bytes of all "   \
 		"segments, bytes of all tensors")                                                 \
+	GM_KIND(32, SITE,                                                                         \
+		"a call of malloc or free in kernels: return address, offset in the function, "   \
+		"string of the file and, from bit 32, line, number; string is the function")      \
+	GM_KIND(33, SITE_BLOCKS, "its live blocks: bytes, blocks, bytes at most, number")         \
+	GM_KIND(34, SITE_CALLS,                                                                   \
+		"its calls: mallocs, those that got NULL, frees of a free block and, from bit "   \
+		"32, of what is no block, number")                                                \
 	GM_KIND(255, MORE, "slot that continues the record before it: 63 bytes, then this kind")
 
 enum gm_record_kind {
@@ -77,6 +84,12 @@ enum gm_record_kind {
 };
 
 #define GM_RECORD_NO_DEVICE 255
+
+/* The bit of a kind in a set of 32 bits: kinds from 32 on share that of heaps. */
+static inline uint32_t gm_record_bit(unsigned kind)
+{
+	return 1u << (kind < 32 ? kind : GM_RECORD_HEAP_SAMPLE);
+}
 
 enum gm_record_flag {
 	GM_RECORD_DRIVER = 1 << 0, /* served by the driver instead of the pool */

@@ -124,7 +124,8 @@ static bool sample_put(struct gm_segment *segment, const struct gm_record *recor
  * first part: contexts begin and end, and requests fail, without limit, and snapshots need room. */
 static bool kind_takes_half(uint8_t kind)
 {
-	return kind == GM_RECORD_TAKEOVER || kind == GM_RECORD_HEAP_SAMPLE ||
+	return kind == GM_RECORD_TAKEOVER ||
+	       gm_record_bit(kind) == gm_record_bit(GM_RECORD_HEAP_SAMPLE) ||
 	       kind == GM_RECORD_TENSOR_REFUSED || kind == GM_RECORD_HELD ||
 	       kind == GM_RECORD_SLEEP || kind == GM_RECORD_WAKE || kind == GM_RECORD_REFUSED ||
 	       kind == GM_RECORD_TABLE;

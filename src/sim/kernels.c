@@ -40,10 +40,12 @@ static void lane_stats(void *arg, uint32_t thread)
 {
 	struct launch *launch = arg;
 	struct gm_job *job = launch->job;
-	if (thread != 0)
-		return;
-	launch->policy->stats(launch->heap, &job->stats);
-	gm_job_count(launch->heap, job);
+	if (thread == 0) {
+		launch->policy->stats(launch->heap, &job->stats);
+		gm_job_count(launch->heap, job);
+	}
+	if (job->sites)
+		gm_sites_read(launch->heap, job->sites, thread, GM_INIT_THREADS);
 }
 
 static void lane_shed(void *arg, uint32_t thread)
@@ -76,7 +78,8 @@ static void kernel_run(void **args, const struct gm_policy *policy)
 		lanes_run(1, lane_trim, &launch);
 		break;
 	case GM_JOB_STATS:
-		lanes_run(1, lane_stats, &launch);
+		lanes_run(((struct gm_job *)launch.job)->sites ? GM_INIT_THREADS : 1, lane_stats,
+			  &launch);
 		break;
 	case GM_JOB_SHED:
 		lanes_run(GM_WARP, lane_shed, &launch);

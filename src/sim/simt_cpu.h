@@ -139,10 +139,14 @@ GM_DEVICE void gm_fence_system(void)
 		return expected;                                                                 \
 	}
 
+/* The old value is not needed. */
+#define gm_count64(word, value) ((void)gm_add64(word, value))
+
 GM_CPU_LOAD(gm_load32, __ATOMIC_RELAXED, uint32_t)
 GM_CPU_LOAD(gm_load32_cached, __ATOMIC_RELAXED, uint32_t)
 GM_CPU_LOAD(gm_load32_cached_address, __ATOMIC_ACQUIRE, uint32_t)
 GM_CPU_LOAD(gm_load64, __ATOMIC_RELAXED, uint64_t)
+GM_CPU_LOAD(gm_load64_cached, __ATOMIC_RELAXED, uint64_t)
 GM_CPU_LOAD(gm_load32_address, __ATOMIC_ACQUIRE, uint32_t)
 GM_CPU_LOAD(gm_load32_acquire, __ATOMIC_ACQUIRE, uint32_t)
 GM_CPU_LOAD(gm_load64_acquire, __ATOMIC_ACQUIRE, uint64_t)
@@ -150,6 +154,7 @@ GM_CPU_LOAD(gm_load64_system, __ATOMIC_ACQUIRE, uint64_t)
 /* Ordered here, for ThreadSanitizer does not know fences. */
 GM_CPU_LOAD(gm_peek64_system, __ATOMIC_ACQUIRE, uint64_t)
 GM_CPU_STORE(gm_post64_system, __ATOMIC_RELEASE, uint64_t)
+GM_CPU_STORE(gm_store16, __ATOMIC_RELAXED, uint16_t)
 GM_CPU_STORE(gm_store32, __ATOMIC_RELAXED, uint32_t)
 GM_CPU_STORE(gm_store64, __ATOMIC_RELAXED, uint64_t)
 GM_CPU_STORE(gm_store32_release, __ATOMIC_RELEASE, uint32_t)
@@ -157,6 +162,7 @@ GM_CPU_STORE(gm_store64_release, __ATOMIC_RELEASE, uint64_t)
 GM_CPU_STORE(gm_store64_system, __ATOMIC_RELEASE, uint64_t)
 GM_CPU_RMW(gm_add32, __atomic_fetch_add, __ATOMIC_RELAXED, uint32_t)
 GM_CPU_RMW(gm_add64, __atomic_fetch_add, __ATOMIC_RELAXED, uint64_t)
+GM_CPU_RMW(gm_or32_relaxed, __atomic_fetch_or, __ATOMIC_RELAXED, uint32_t)
 GM_CPU_RMW(gm_add32_sync, __atomic_fetch_add, __ATOMIC_ACQ_REL, uint32_t)
 GM_CPU_RMW(gm_add64_sync, __atomic_fetch_add, __ATOMIC_ACQ_REL, uint64_t)
 GM_CPU_RMW(gm_or32_sync, __atomic_fetch_or, __ATOMIC_ACQ_REL, uint32_t)

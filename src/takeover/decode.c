@@ -8,6 +8,13 @@
 /* The low 24 bits: move a constant to R1, the stack pointer. */
 #define MOVE_TO_STACK 0x017802u
 
+/* The low 40 bits: store R20, which has the return address, to a constant place in local memory. */
+#define STORE_RETURN UINT64_C(0x14ff007387)
+
+/* In `high`: the bytes that are stored. */
+#define WIDTH 0xe00u
+#define WIDTH_64 0xa00u
+
 #define FIELD 47 /* bits from bit 34 on: 30 of `low`, 17 of `high` */
 #define FIELD_LOW 30
 #define FIELD_HIGH (FIELD - FIELD_LOW)
@@ -30,6 +37,18 @@ bool gm_insn_switches_stack(const struct gm_insn *code, const struct gm_insn *ca
 	while (code < call && (code->low & 0xffffff) != MOVE_TO_STACK)
 		code++;
 	return code < call;
+}
+
+uint64_t gm_insn_saved_return(const struct gm_insn *code, const struct gm_insn *call)
+{
+	uint64_t at = 0;
+	for (; code < call; code++) {
+		bool stores = (code->low & 0xffffffffff) == STORE_RETURN &&
+			      (code->high & WIDTH) == WIDTH_64;
+		if (stores)
+			at = code->low >> 40;
+	}
+	return at;
 }
 
 uint64_t gm_insn_target(enum gm_call_form form, struct gm_insn call)

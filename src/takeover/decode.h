@@ -33,6 +33,10 @@ const struct gm_insn *gm_insn_call(const struct gm_insn *code, size_t n);
 /* Does the function set the stack pointer to a constant before its instruction `call`? */
 bool gm_insn_switches_stack(const struct gm_insn *code, const struct gm_insn *call);
 
+/* Where a function stores its return address before its instruction `call`: an address of local
+ * memory that is the same in all threads. 0: it does not, or the code is not understood. */
+uint64_t gm_insn_saved_return(const struct gm_insn *code, const struct gm_insn *call);
+
 /* The form of a call with the known target `target`. */
 enum gm_call_form gm_insn_form(struct gm_insn call, uint64_t target);
 

@@ -8,10 +8,13 @@
  *
  * gm_helper_malloc, gm_helper_free and gm_helper_aligned are called in place of the driver's, from
  * kernels of any module: they have 24 registers, and no constant bank, for that is the calling
- * kernel's.
+ * kernel's. With GM_HELPER_SITES so are the functions named _sited, which also count each call by
+ * its return address (heap/device/sites.h), and those named _second, for the second set, whose
+ * return addresses are not known.
  */
 #define GM_HUNT_DEVICE GM_DEVICE
 #include "heap/device/policies.h"
+#include "heap/device/sites.h"
 #include "takeover/helper.h"
 
 #ifndef GM_HELPER_RUNTIME
@@ -37,6 +40,7 @@ extern "C" {
 __device__ void *__cuda_syscall_aligned_malloc(size_t size, size_t alignment);
 
 __device__ struct gm_heap *gm_helper_heap;
+__device__ uint64_t gm_helper_saved[GM_HELPER_SAVED];
 __device__ struct gm_helper_answer gm_helper_answer;
 
 #ifndef GM_HELPER_RUNTIME
@@ -55,6 +59,77 @@ __device__ __noinline__ void *gm_helper_aligned(size_t size, size_t alignment)
 	size_t least = gm_aligned_size(ALIGNS, alignment, size);
 	return least ? gm_helper_malloc(least) : NULL;
 }
+
+#ifdef GM_HELPER_SITES
+/* The driver's function saved its return address in local memory. */
+static __device__ __forceinline__ uint64_t helper_from(unsigned function)
+{
+	uint64_t from;
+	asm volatile("ld.local.u64 %0, [%1];" : "=l"(from) : "l"(gm_helper_saved[function]));
+	return from;
+}
+
+static __device__ __forceinline__ void *helper_malloc(size_t size, size_t least, uint64_t from)
+{
+	void *address = least || !size ? gm_helper_malloc(least) : NULL;
+	gm_sites_malloc(gm_helper_heap, address, least, from);
+	return address;
+}
+
+static __device__ __forceinline__ void helper_free(void *address, uint64_t from)
+{
+	if (gm_sites_free(gm_helper_heap, address, from))
+		gm_helper_free(address);
+}
+
+__device__ __noinline__ void *gm_helper_malloc_sited(size_t size)
+{
+	return helper_malloc(size, size, helper_from(GM_HELPER_SAVED_MALLOC));
+}
+
+__device__ __noinline__ void gm_helper_free_sited(void *address)
+{
+	helper_free(address, helper_from(GM_HELPER_SAVED_FREE));
+}
+
+__device__ __noinline__ void *gm_helper_aligned_sited(size_t size, size_t alignment)
+{
+	return helper_malloc(1, gm_aligned_size(ALIGNS, alignment, size),
+			     helper_from(GM_HELPER_SAVED_ALIGNED));
+}
+
+__device__ __noinline__ void *gm_helper_malloc_second(size_t size)
+{
+	return helper_malloc(size, size, 0);
+}
+
+__device__ __noinline__ void gm_helper_free_second(void *address)
+{
+	helper_free(address, 0);
+}
+
+__device__ __noinline__ void *gm_helper_aligned_second(size_t size, size_t alignment)
+{
+	return helper_malloc(1, gm_aligned_size(ALIGNS, alignment, size), 0);
+}
+
+static __device__ void helper_write_sited(bool call)
+{
+	uint64_t *address = gm_helper_answer.address;
+	if (call) {
+		gm_helper_free_sited(gm_helper_malloc_sited(address[0]));
+		gm_helper_free_second(gm_helper_malloc_second(address[0]));
+		gm_helper_free(gm_helper_aligned_sited(address[0], address[1]));
+		gm_helper_free(gm_helper_aligned_second(address[0], address[1]));
+	}
+	address[GM_HELPER_MALLOC_SITED] = (uint64_t)gm_helper_malloc_sited;
+	address[GM_HELPER_FREE_SITED] = (uint64_t)gm_helper_free_sited;
+	address[GM_HELPER_ALIGNED_SITED] = (uint64_t)gm_helper_aligned_sited;
+	address[GM_HELPER_MALLOC_SECOND] = (uint64_t)gm_helper_malloc_second;
+	address[GM_HELPER_FREE_SECOND] = (uint64_t)gm_helper_free_second;
+	address[GM_HELPER_ALIGNED_SECOND] = (uint64_t)gm_helper_aligned_second;
+}
+#endif
 
 __device__ __noinline__ void *gm_helper_calls_ours(size_t size)
 {
@@ -102,6 +177,9 @@ static __device__ void helper_write_addresses(bool call)
 	address[GM_HELPER_ALIGNED] = (uint64_t)gm_helper_aligned;
 	address[GM_HELPER_CALLS_OURS] = (uint64_t)gm_helper_calls_ours;
 #endif
+#ifdef GM_HELPER_SITES
+	helper_write_sited(call);
+#endif
 	address[GM_HELPER_CALLS_MALLOC] = (uint64_t)gm_helper_calls_malloc;
 	address[GM_HELPER_CALLS_FREE] = (uint64_t)gm_helper_calls_free;
 	address[GM_HELPER_CALLS_ALIGNED] = (uint64_t)gm_helper_calls_aligned;
@@ -134,6 +212,10 @@ static __device__ void helper_start(struct gm_heap *heap, bool call)
 static __device__ void helper_write(const struct gm_helper_order &order)
 {
 	gm_helper_answer.written = 0;
+#pragma unroll
+	for (unsigned i = 0; i < GM_HELPER_SAVED; i++)
+		gm_helper_saved[i] = order.saved[i];
+	__threadfence_system();
 #pragma unroll
 	for (unsigned i = 0; i < GM_HELPER_PLACES && i < order.n; i++) {
 		uint64_t *code = (uint64_t *)order.at[i], low = order.insn[i].low,
@@ -222,6 +304,9 @@ static __device__ void helper_see(uint64_t tests)
 	gm_helper_answer.strangers = seen;
 	gm_helper_answer.passed = seen >= tests && helper_went_well();
 	gm_add64(&gm_helper_heap->foreign_frees, 0 - (seen < tests ? seen : tests));
+	if (gm_helper_heap
+		    ->sites) /* those of the second set: gm_heap_sites_begin clears the rest */
+		gm_add64(&gm_helper_heap->sites->counts[0][0].at[GM_SITE_INVALID], 0 - tests);
 }
 
 /* Its loops over the order are unrolled: an index that is no constant would need a copy of it on

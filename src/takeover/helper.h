@@ -11,11 +11,17 @@
 
 /* Functions of the helper whose addresses GM_HELPER_START writes. */
 enum gm_helper_function {
-	GM_HELPER_MALLOC, /* ours; 0 without a policy, as are the next three */
+	GM_HELPER_MALLOC, /* ours; 0 without a policy, as are the next two */
 	GM_HELPER_FREE,
 	GM_HELPER_ALIGNED,
+	GM_HELPER_MALLOC_SITED, /* ours that count calls by site; 0 if the policy cannot */
+	GM_HELPER_FREE_SITED,
+	GM_HELPER_ALIGNED_SITED,
+	GM_HELPER_MALLOC_SECOND, /* likewise, for the second set: sites are not known */
+	GM_HELPER_FREE_SECOND,
+	GM_HELPER_ALIGNED_SECOND,
 	/* The callers; GM_HELPER_START reads their code: */
-	GM_HELPER_CALLS_OURS,	/* calls our malloc: a call with a known target */
+	GM_HELPER_CALLS_OURS,	/* calls our malloc, at a known address; 0 without a policy */
 	GM_HELPER_CALLS_MALLOC, /* calls the driver's malloc */
 	GM_HELPER_CALLS_FREE,
 	GM_HELPER_CALLS_ALIGNED,
@@ -31,21 +37,27 @@ enum { GM_HELPER_PLACES = GM_HELPER_FUNCTIONS - GM_HELPER_CALLS_OURS };
  *
  *   START  1 block, 2 * GM_HELPER_CODE threads    heap; n = 0
  *   READ   1 block, 2 * GM_HELPER_CODE threads    at
- *   WRITE  1 thread                               n: of at and insn
+ *   WRITE  1 thread                               n: of at and insn; saved
  *   TEST   blocks of GM_HELPER_THREADS            n: enum gm_helper_part
  *   SEE    1 thread                               n: invalid frees of the test
  */
 enum gm_helper_op {
 	GM_HELPER_START, /* use the heap; write the addresses; read the callers into the places */
 	GM_HELPER_READ,	 /* read the function at at[place], unless 0, into the place */
-	GM_HELPER_WRITE, /* write insn[i] to at[i], one after another */
+	GM_HELPER_WRITE, /* remember `saved`; write insn[i] to at[i], one after another */
 	GM_HELPER_TEST,	 /* call malloc and free */
 	GM_HELPER_SEE,	 /* did the invalid frees arrive, and the test so far pass? */
 };
 
+/* The driver's functions, by gm_takeover_function. */
+enum { GM_HELPER_SAVED_FREE, GM_HELPER_SAVED_MALLOC, GM_HELPER_SAVED_ALIGNED, GM_HELPER_SAVED };
+
 struct gm_helper_order {
 	uint32_t op, n;
 	uint64_t heap;
+	/* Where each of the driver's functions has its return address, in local memory; 0: not
+	 * known. */
+	uint64_t saved[GM_HELPER_SAVED];
 	uint64_t at[GM_HELPER_PLACES];
 	struct {
 		uint64_t low, high;

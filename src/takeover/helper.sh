@@ -13,6 +13,7 @@ shift 4
 name=${name%%.*}
 bin=$(dirname "$nvcc")
 flags=(-I "$src" -rdc=true -maxrregcount=24 -Wno-deprecated-gpu-targets "-DGM_HELPER_POLICY=$name")
+[ "$name" != granule ] || flags+=(-DGM_HELPER_SITES)
 [ "$name" != runtime ] || flags+=(-DGM_HELPER_RUNTIME)
 source=$src/takeover/helper.cu
 [ "$name" != empty ] || source=$src/takeover/empty.cu

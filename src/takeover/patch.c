@@ -2,6 +2,7 @@
 #include "takeover/patch.h"
 
 #include <stddef.h>
+#include <string.h>
 
 #include "takeover/load.h"
 
@@ -93,6 +94,7 @@ static bool patch_write(struct gm_patch *p, const struct gm_helper_order *order)
 bool gm_patch_apply(struct gm_patch *p)
 {
 	struct gm_helper_order order = {.op = GM_HELPER_WRITE};
+	memcpy(order.saved, p->saved, sizeof order.saved);
 	for (unsigned i = 0; i < GM_TAKEOVER_FUNCTIONS; i++)
 		order_add(&order, p->change[i].at, p->change[i].call);
 	p->changed = true;
@@ -103,6 +105,7 @@ bool gm_patch_apply(struct gm_patch *p)
 bool gm_patch_undo(struct gm_patch *p)
 {
 	struct gm_helper_order order = {.op = GM_HELPER_WRITE};
+	memcpy(order.saved, p->saved, sizeof order.saved);
 	for (unsigned i = GM_TAKEOVER_FUNCTIONS; i-- > 0;)
 		order_add(&order, p->change[i].at, p->change[i].was);
 	return patch_write(p, &order);

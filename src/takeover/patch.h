@@ -23,8 +23,9 @@ struct gm_patch {
 		uint64_t at;
 		struct gm_insn was, call;
 	} change[GM_TAKEOVER_FUNCTIONS];
-	bool changed;	 /* some of `change` may have been written */
-	CUresult result; /* of the first call of the driver that failed */
+	uint64_t saved[GM_TAKEOVER_FUNCTIONS]; /* gm_insn_saved_return of each function */
+	bool changed;			       /* some of `change` may have been written */
+	CUresult result;		       /* of the first call of the driver that failed */
 };
 
 /* The helper of the set of functions that is taken over. */

@@ -30,6 +30,7 @@ struct call {
 	uint64_t at; /* 0: no call */
 	struct gm_insn insn;
 	bool own_stack; /* the function has switched to a stack of its own */
+	uint64_t saved; /* gm_insn_saved_return */
 };
 
 /* Find the call in the function at `at`, whose code is in a place of the answer. */
@@ -44,6 +45,7 @@ static struct call call_find(const struct gm_patch *p, uint64_t at, unsigned pla
 	call.at = at + (uint64_t)(found - code) * sizeof *found;
 	call.insn = *found;
 	call.own_stack = gm_insn_switches_stack(code, found);
+	call.saved = gm_insn_saved_return(code, found);
 	return call;
 }
 
@@ -53,14 +55,22 @@ static struct call caller_find(const struct gm_patch *p, enum gm_helper_function
 	return call_find(p, p->answer.address[caller], caller - GM_HELPER_CALLS_OURS);
 }
 
-/* Indices into the answer's addresses: our function, and a caller of the driver's function. */
+/* Indices into the answer's addresses: our functions, and a caller of the driver's function. */
 static const struct {
-	enum gm_helper_function ours, calls;
+	enum gm_helper_function ours, sited, second, calls;
 } functions[GM_TAKEOVER_FUNCTIONS] = {
-	[GM_TAKEOVER_FREE] = {GM_HELPER_FREE, GM_HELPER_CALLS_FREE},
-	[GM_TAKEOVER_MALLOC] = {GM_HELPER_MALLOC, GM_HELPER_CALLS_MALLOC},
-	[GM_TAKEOVER_ALIGNED] = {GM_HELPER_ALIGNED, GM_HELPER_CALLS_ALIGNED},
+	[GM_TAKEOVER_FREE] = {GM_HELPER_FREE, GM_HELPER_FREE_SITED, GM_HELPER_FREE_SECOND,
+			      GM_HELPER_CALLS_FREE},
+	[GM_TAKEOVER_MALLOC] = {GM_HELPER_MALLOC, GM_HELPER_MALLOC_SITED, GM_HELPER_MALLOC_SECOND,
+				GM_HELPER_CALLS_MALLOC},
+	[GM_TAKEOVER_ALIGNED] = {GM_HELPER_ALIGNED, GM_HELPER_ALIGNED_SITED,
+				 GM_HELPER_ALIGNED_SECOND, GM_HELPER_CALLS_ALIGNED},
 };
+
+_Static_assert(GM_HELPER_SAVED == GM_TAKEOVER_FUNCTIONS &&
+		       GM_HELPER_SAVED_FREE == (int)GM_TAKEOVER_FREE &&
+		       GM_HELPER_SAVED_MALLOC == (int)GM_TAKEOVER_MALLOC,
+	       "the helper numbers the driver's functions likewise");
 
 /* Our functions, and the form of a call: of the helper, or of the first takeover. */
 static void ours_find(const struct gm_patch *p, struct gm_takeover_report *r)
@@ -68,7 +78,9 @@ static void ours_find(const struct gm_patch *p, struct gm_takeover_report *r)
 	const struct gm_takeover_report *first = p->config->first;
 	const uint64_t *address = p->answer.address;
 	for (unsigned i = 0; i < GM_TAKEOVER_FUNCTIONS; i++)
-		r->to[i] = first ? first->to[i] : address[functions[i].ours];
+		r->to[i] = !first	  ? address[functions[i].ours]
+			   : first->sited ? first->second[i]
+					  : first->to[i];
 	r->form = first ? first->form
 			: gm_insn_form(caller_find(p, GM_HELPER_CALLS_OURS).insn,
 				       address[GM_HELPER_MALLOC]);
@@ -115,6 +127,20 @@ static bool call_is_work(const struct gm_patch *p, const struct gm_takeover_repo
 	       address_is_plausible(r, target);
 }
 
+/* Call the functions that count by site, if the helper has them and each return address is found.
+ */
+static void plan_sites(struct gm_patch *p, struct gm_takeover_report *r)
+{
+	const uint64_t *address = p->answer.address;
+	r->sited = p->config->sites && !p->config->first;
+	for (unsigned i = 0; i < GM_TAKEOVER_FUNCTIONS; i++)
+		r->sited = r->sited && p->saved[i] && address[functions[i].sited];
+	for (unsigned i = 0; r->sited && i < GM_TAKEOVER_FUNCTIONS; i++) {
+		r->to[i] = address[functions[i].sited];
+		r->second[i] = address[functions[i].second];
+	}
+}
+
 /* The driver's malloc and free save the caller's registers, and call the function that does the
  * work. That call is changed, to call ours. */
 static enum gm_takeover_end takeover_plan(struct gm_patch *p, struct gm_takeover_report *r)
@@ -133,8 +159,11 @@ static enum gm_takeover_end takeover_plan(struct gm_patch *p, struct gm_takeover
 		r->work[i] = gm_insn_target(r->form, call.insn);
 		p->change[i].at = call.at;
 		p->change[i].was = call.insn;
-		p->change[i].call = gm_insn_aim(r->form, call.insn, r->to[i]);
+		p->saved[i] = call.saved;
 	}
+	plan_sites(p, r);
+	for (unsigned i = 0; i < GM_TAKEOVER_FUNCTIONS; i++)
+		p->change[i].call = gm_insn_aim(r->form, p->change[i].was, r->to[i]);
 	return GM_TAKEOVER_TAKEN;
 }
 

@@ -51,6 +51,7 @@ struct gm_takeover_config {
 	const struct gm_driver *driver;
 	struct gm_takeover_images images; /* helper for the policy of the heap */
 	CUdeviceptr heap;		  /* address of a struct gm_heap that is ready */
+	bool sites;	 /* count calls by site (heap/device/sites.h), if the code allows it */
 	unsigned blocks; /* blocks of the test: 2 a multiprocessor, at most GM_HELPER_BLOCKS */
 	/* Called before and after the launches of kernels that allocate; may be NULL. */
 	void (*launch)(void *arg, CUstream stream);
@@ -79,6 +80,9 @@ struct gm_takeover_report {
 	/* addresses, by gm_takeover_function: the driver's, the function that does its work,
 	 * ours; 0: unknown */
 	uint64_t at[GM_TAKEOVER_FUNCTIONS], work[GM_TAKEOVER_FUNCTIONS], to[GM_TAKEOVER_FUNCTIONS];
+	/* Calls are counted by site, by `to`; the second set's by `second`, without addresses. */
+	bool sited;
+	uint64_t second[GM_TAKEOVER_FUNCTIONS];
 	unsigned form;			/* enum gm_call_form */
 	uint64_t given, wrong;		/* threads of the test */
 	uint64_t ns[GM_TAKEOVER_STEPS]; /* time of each step; 0: it was not reached */

@@ -70,3 +70,6 @@ tests_unit_test_heap_slack_LDADD = $(UNIT_LDADD)
 UNIT_TESTS += tests/unit/test_heap_shed
 tests_unit_test_heap_shed_SOURCES = tests/unit/test_heap_shed.c tests/unit/heap_help.h tests/unit/heap_host_help.h
 tests_unit_test_heap_shed_LDADD = $(UNIT_LDADD)
+UNIT_TESTS += tests/unit/test_heap_sites
+tests_unit_test_heap_sites_SOURCES = tests/unit/test_heap_sites.c tests/unit/heap_help.h
+tests_unit_test_heap_sites_LDADD = $(UNIT_LDADD)

@@ -23,12 +23,14 @@ enum fake_function {
 	FAKE_DRIVER,
 	FAKE_WORK = FAKE_DRIVER + GM_TAKEOVER_FUNCTIONS,
 	FAKE_OURS = FAKE_WORK + GM_TAKEOVER_FUNCTIONS,
-	FAKE_CALLS = FAKE_OURS + GM_TAKEOVER_FUNCTIONS,
+	FAKE_SITED = FAKE_OURS + GM_TAKEOVER_FUNCTIONS,
+	FAKE_SECOND = FAKE_SITED + GM_TAKEOVER_FUNCTIONS,
+	FAKE_CALLS = FAKE_SECOND + GM_TAKEOVER_FUNCTIONS,
 	FAKE_CALLS_OURS = FAKE_CALLS + GM_TAKEOVER_FUNCTIONS,
 	FAKE_FUNCTIONS
 };
 /* Positions of the relevant instructions in the driver's functions. */
-enum { FAKE_SWITCHES = 19, FAKE_WORKS = 26, FAKE_RETURNS = 51, FAKE_CALLS_AT = 5 };
+enum { FAKE_SAVES = 18, FAKE_SWITCHES = 19, FAKE_WORKS = 26, FAKE_RETURNS = 51, FAKE_CALLS_AT = 5 };
 
 struct fake_code {
 	_Alignas(1024) struct gm_insn f[FAKE_FUNCTIONS][GM_HELPER_CODE];
@@ -66,6 +68,7 @@ static inline void fake_reset(struct fake_code *c, enum gm_call_form form)
 		struct gm_insn *f = c->f[FAKE_DRIVER + i];
 		fake_calls(c, FAKE_CALLS + i, FAKE_DRIVER + i);
 		f[0] = (struct gm_insn){0xfffdc401ff007387, 0x0009e20000100800};
+		f[FAKE_SAVES] = (struct gm_insn){0xfffdc814ff007387, 0x0009e20000100a00};
 		f[FAKE_SWITCHES] = (struct gm_insn){0x00fffdc000017802, 0x000fe20000000f00};
 		f[FAKE_WORKS] = fake_call(c, 0x002fea0003c00000, FAKE_WORK + i);
 		f[FAKE_RETURNS] = (struct gm_insn){FAKE_RETURN, 0};
@@ -83,11 +86,20 @@ static inline bool fake_is_native(const struct fake_code *c)
 	return native;
 }
 
-/* Does the instruction at the place of the worker's call lead to our function? */
-static inline bool fake_is_taken(const struct fake_code *c, struct gm_insn insn, unsigned i)
+/* Does the instruction at the place of the worker's call lead to our function of the group, of
+ * which each has three? */
+static inline bool fake_is_taken_by(const struct fake_code *c, struct gm_insn insn, unsigned i,
+				    enum fake_function group)
 {
 	return (insn.low & 0xffff) == FAKE_CALL &&
-	       gm_insn_target(c->form, insn) == fake_at(c->ours ? c->ours : c, FAKE_OURS + i);
+	       gm_insn_target(c->form, insn) == fake_at(c->ours ? c->ours : c, group + i);
+}
+
+static inline bool fake_is_taken(const struct fake_code *c, struct gm_insn insn, unsigned i)
+{
+	return fake_is_taken_by(c, insn, i, FAKE_OURS) ||
+	       fake_is_taken_by(c, insn, i, FAKE_SITED) ||
+	       fake_is_taken_by(c, insn, i, FAKE_SECOND);
 }
 
 static inline bool fake_is_ours(const struct fake_code *c)
@@ -121,6 +133,12 @@ static inline void fake_start(const struct fake_code *c, struct gm_helper_answer
 		[GM_HELPER_MALLOC] = FAKE_OURS + GM_TAKEOVER_MALLOC,
 		[GM_HELPER_FREE] = FAKE_OURS + GM_TAKEOVER_FREE,
 		[GM_HELPER_ALIGNED] = FAKE_OURS + GM_TAKEOVER_ALIGNED,
+		[GM_HELPER_MALLOC_SITED] = FAKE_SITED + GM_TAKEOVER_MALLOC,
+		[GM_HELPER_FREE_SITED] = FAKE_SITED + GM_TAKEOVER_FREE,
+		[GM_HELPER_ALIGNED_SITED] = FAKE_SITED + GM_TAKEOVER_ALIGNED,
+		[GM_HELPER_MALLOC_SECOND] = FAKE_SECOND + GM_TAKEOVER_MALLOC,
+		[GM_HELPER_FREE_SECOND] = FAKE_SECOND + GM_TAKEOVER_FREE,
+		[GM_HELPER_ALIGNED_SECOND] = FAKE_SECOND + GM_TAKEOVER_ALIGNED,
 		[GM_HELPER_CALLS_OURS] = FAKE_CALLS_OURS,
 		[GM_HELPER_CALLS_MALLOC] = FAKE_CALLS + GM_TAKEOVER_MALLOC,
 		[GM_HELPER_CALLS_FREE] = FAKE_CALLS + GM_TAKEOVER_FREE,

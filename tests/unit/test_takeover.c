@@ -14,7 +14,7 @@
 static struct fake_code code;
 static struct gm_helper_answer *answer; /* the helper's variable */
 static bool forgets_frees, refuses, damages, misaligns;
-static uint64_t strangers;
+static uint64_t strangers, saved[GM_TAKEOVER_FUNCTIONS];
 static bool ready; /* the driver has made the context ready before the first write */
 
 static void reset_code(enum gm_call_form as)
@@ -68,6 +68,7 @@ static void run_helper(void **args)
 		fake_read(&code, answer, order->at);
 		break;
 	case GM_HELPER_WRITE:
+		memcpy(saved, order->saved, sizeof saved);
 		fake_write(&code, answer, order);
 		break;
 	case GM_HELPER_TEST:
@@ -318,6 +319,46 @@ static void test_second(void)
 	       "no helper for the second set");
 }
 
+/* With sites, calls lead to the functions that count them; the second set's to those without
+ * addresses. */
+static void test_sites(void)
+{
+	static struct fake_code ours;
+	struct gm_takeover_report before;
+	struct gm_takeover_config c = config();
+	bool sited = true, second = true;
+	c.sites = true;
+	reset_code(GM_CALL_SPLIT);
+	TAP_OK(gm_takeover(&c, &before) && before.sited, "taken over, with sites");
+	for (unsigned i = 0; i < GM_TAKEOVER_FUNCTIONS; i++)
+		sited = sited && saved[i] == 0xfffdc8 &&
+			fake_is_taken_by(&code, code.line[i], i, FAKE_SITED);
+	TAP_OK(sited, "the functions that count are called, and know the return address");
+	ours = code;
+	for (unsigned i = 0; i < GM_TAKEOVER_FUNCTIONS; i++) {
+		before.at[i] = fake_at(&ours, FAKE_DRIVER + i);
+		before.to[i] = fake_at(&ours, FAKE_SITED + i);
+		before.second[i] = fake_at(&ours, FAKE_SECOND + i);
+	}
+	c.first = &before;
+	c.images.runtime = c.images.helper;
+	reset_code(GM_CALL_SPLIT);
+	code.ours = &ours;
+	TAP_OK(gm_takeover(&c, &report) && !report.sited, "the second set is taken over");
+	for (unsigned i = 0; i < GM_TAKEOVER_FUNCTIONS; i++)
+		second = second && fake_is_taken_by(&code, code.line[i], i, FAKE_SECOND);
+	TAP_OK(second, "it calls the functions without return addresses");
+	for (unsigned i = 0; i < GM_TAKEOVER_FUNCTIONS; i++) {
+		c = config();
+		c.sites = true;
+		reset_code(GM_CALL_SPLIT);
+		code.f[FAKE_DRIVER + i][FAKE_SAVES].low ^= 1;
+		TAP_OK(gm_takeover(&c, &report) && !report.sited &&
+			       fake_is_taken_by(&code, code.line[MALLOC], MALLOC, FAKE_OURS),
+		       "an unknown return address: taken over without sites");
+	}
+}
+
 static void test_images(void)
 {
 	struct gm_takeover_config c = config();
@@ -391,6 +432,7 @@ int main(void)
 	test_driver_code();
 	test_writes();
 	test_second();
+	test_sites();
 	test_images();
 	test_faults();
 	return tap_done();

@@ -6,6 +6,8 @@
  */
 #include "takeover/decode.h"
 
+#include <string.h>
+
 #include "../tap.h"
 
 #define TARGET UINT64_C(0x7f93177a2340)
@@ -114,11 +116,49 @@ static void test_find(void)
 	TAP_OK(!gm_insn_call(code, 12), "a conditional call is not found");
 }
 
+/* The beginning of the driver's malloc (driver 580): it stores R1, R2 and R20:R21, and switches to
+ * a stack of its own. */
+static const struct gm_insn saves[] = {
+	{0xfffdc401ff007387, 0x0009e20000100800}, {0xfffdd002ff007387, 0x0003e40000100800},
+	{0xfffdc814ff007387, 0x0001e20000100a00}, {0x00fffdc000017802, 0x010fe40000000f00},
+	{0x798b01e000007943, 0x000fc00003c0007f}, {0x0000000014007950, 0x001fc00003e00000},
+};
+
+static void test_saved(void)
+{
+	enum { N = sizeof saves / sizeof *saves, STORE = 2, CALL = 4 };
+	static const struct {
+		const char *what;
+		uint64_t low, high; /* bits that are changed */
+	} others[] = {
+		{"another register", UINT64_C(1) << 34, 0},
+		{"a register as the base", UINT64_C(1) << 24, 0},
+		{"under a condition", UINT64_C(1) << 12, 0},
+		{"another operation", 1, 0},
+		{"half of the address", 0, 0x200},
+		{"twice the bytes", 0, 0x400},
+	};
+	struct gm_insn code[N];
+	TAP_IS(gm_insn_saved_return(saves, &saves[CALL]), 0xfffdc8, "the place is found");
+	TAP_IS(gm_insn_saved_return(saves, &saves[STORE]), 0, "a store behind the call is not");
+	for (unsigned i = 0; i < sizeof others / sizeof *others; i++) {
+		memcpy(code, saves, sizeof code);
+		code[STORE].low ^= others[i].low;
+		code[STORE].high ^= others[i].high;
+		TAP_IS(gm_insn_saved_return(code, &code[CALL]), 0, "%s: it is unknown",
+		       others[i].what);
+	}
+	memcpy(code, saves, sizeof code);
+	code[STORE].low ^= UINT64_C(0x5a) << 40;
+	TAP_IS(gm_insn_saved_return(code, &code[CALL]), 0xfffdc8 ^ 0x5a, "it may be elsewhere");
+}
+
 int main(void)
 {
 	test_each();
 	test_any_target();
 	test_unknown();
 	test_find();
+	test_saved();
 	return tap_done();
 }

@@ -203,6 +203,9 @@ static bool log_choose(struct run *run, const char *level)
 	else if (launch->record && chosen == GM_LOG_EVENTS &&
 		 !gm_conf_get()->values[GM_KNOB_ID_stacks])
 		setenv("GPUMEM_STACKS", "large", 0);
+	if (launch->record && chosen == GM_LOG_EVENTS &&
+	    !gm_conf_get()->values[GM_KNOB_ID_heap_sites])
+		setenv("GPUMEM_HEAP_SITES", "1", 0);
 	setenv("GPUMEM_LOG", level, 1);
 	log_name_make_absolute();
 	const char *name = getenv("GPUMEM_LOG_NAME");

@@ -138,24 +138,37 @@ GM_DEVICE void gm_granule_free(struct gm_heap *heap, void *address)
 		gm_slab_drop(heap, granule, freed);
 }
 
-/* Usable bytes of an allocation; 0: none begins there. */
-GM_DEVICE size_t gm_granule_usable(struct gm_heap *heap, const void *address)
+/* Bytes of the allocation, or of the free slot, that begins at `address`; 0: none. *live: it is an
+ * allocation. */
+GM_DEVICE size_t gm_granule_begins(struct gm_heap *heap, const void *address, bool *live)
 {
 	uint64_t offset = (uint64_t)(uintptr_t)address - heap->base;
 	uint32_t granule = (uint32_t)(offset >> GM_GRANULE_SHIFT), slot = GM_NO_SLOT, header = 0;
+	*live = false;
 	if (address == NULL || offset >= (uint64_t)heap->capacity << GM_GRANULE_SHIFT)
 		return 0;
 	struct gm_granules *all = gm_granules_of(heap);
 	struct gm_slab *slab = gm_slab_of(heap, granule);
 	uint32_t c = GM_CLASS(gm_load64(&slab->state)) - 1;
-	if (c == GM_RUN - 1 && !(offset & (GM_GRANULE - 1)))
+	if (c == GM_RUN - 1 && !(offset & (GM_GRANULE - 1))) {
+		*live = true;
 		return (size_t)slab->run << GM_GRANULE_SHIFT;
+	}
 	if (c < GM_CLASSES)
 		slot = gm_granule_slot_at(&all->class_[c], offset, &header);
 	if (slot == GM_NO_SLOT)
 		return 0;
 	const uint32_t *bits = gm_granule_bits(heap, slab, granule, header);
-	return gm_load32(&bits[slot >> 5]) >> (slot & 31) & 1 ? gm_granule_size(c) : 0;
+	*live = gm_load32(&bits[slot >> 5]) >> (slot & 31) & 1;
+	return gm_granule_size(c);
+}
+
+/* Usable bytes of an allocation; 0: none begins there. */
+GM_DEVICE size_t gm_granule_usable(struct gm_heap *heap, const void *address)
+{
+	bool live;
+	size_t size = gm_granule_begins(heap, address, &live);
+	return live ? size : 0;
 }
 
 /* --- setting up, and between kernels --- */

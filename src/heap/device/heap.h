@@ -87,7 +87,9 @@ struct gm_heap {
 	void *policy; /* the policy's memory */
 	struct gm_bits free;
 	uint32_t *run; /* owner of each granule: GM_RUN_..., or the length of a run (run.h) */
-	uint64_t pad1[6];
+	struct gm_sites *sites; /* NULL: calls are not counted by their places (sites.h) */
+	uint16_t *numbers;	/* of the site of each block, by its first 16 bytes */
+	uint64_t pad1[4];
 
 	/* changing */
 	uint64_t available; /* free granules, a hint: changed after the bits */

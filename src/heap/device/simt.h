@@ -19,6 +19,7 @@
  *   gm_block_warp() gm_block_warps() gm_block_sync()  for whole blocks of whole warps
  *   gm_load32/64 gm_store32/64 gm_add32/64 gm_cas32/64_relaxed
  *                                                     relaxed: atomic, and orders nothing else
+ *   gm_store16 gm_or32_relaxed gm_count64             likewise; gm_count64 adds to a word
  *   gm_load32/64_acquire gm_store32/64_release
  *   gm_add32/64_sync gm_or32_sync gm_and32_sync gm_and64 gm_exch64 gm_cas32/64
  *                                                     acquire and release; all return the old value
@@ -29,7 +30,7 @@
  *   gm_or32 gm_add64_freed                            allocate memory; count memory that gm_and32
  *       freed. Relaxed on the GPU: all that follows depends on the allocated address, and on the
  *       old value that is counted. Acquire and release in the emulation
- *   gm_load32_cached                                  of words that are constant while a kernel
+ *   gm_load32/64_cached                               of words that are constant while a kernel
  *       runs, or whose old value will do: the multiprocessor may have kept it, until its next
  *       acquire
  *   gm_load32_address                                 of a word that names the next place: acquire

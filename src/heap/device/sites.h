@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Which call in a kernel allocated and freed a block, for the policy `granule` alone.
+ *
+ *   site    a call of malloc or free, known by its return address. It gets a number, its place in
+ *           an open hash table. Number 0 counts the calls whose address is not known, and those
+ *           beyond a full table
+ *   counts  of each site, once for each of GM_SITE_STRIPES groups of multiprocessors, as all warps
+ *           of a grid mostly call from one site. The lanes of a warp with the same site and size
+ *           count together
+ *   number  of the site that allocated a block: 16 bits for each 16 bytes of the heap's addresses,
+ *           written at the beginning of the block, so that blocks keep their sizes and addresses.
+ *           A free sets GM_SITE_FREED: of several frees of a block at once only the first counts.
+ *           Elsewhere these words have any value: the slot's bit decides whether a block begins
+ *           there
+ *
+ * Nothing here waits, and each call is one that any lanes may make, converged or not. A figure may
+ * be read while it changes.
+ */
+#ifndef GM_HEAP_DEVICE_SITES_H
+#define GM_HEAP_DEVICE_SITES_H
+
+#include "heap/device/granule.h"
+
+enum {
+	GM_SITES = 1024,
+	GM_SITE_STRIPES = 32,
+	GM_SITE_PROBES = 64,
+	GM_SITE_FREED = 0x8000, /* in the number of a block */
+	GM_SITE_WORDS = 64,	/* half instructions of the code around a return address */
+	GM_SITE_NUMBERED = 16,	/* bytes of the heap for each number */
+};
+
+/* The counts of a site. Of a block: at the site that allocated it. Of a wrong free: at its own. */
+enum gm_site_count {
+	GM_SITE_MALLOCS, /* successful; their bytes, as rounded up by the policy, follow */
+	GM_SITE_BYTES,
+	GM_SITE_FREES,
+	GM_SITE_FREED_BYTES,
+	GM_SITE_NULLS,	 /* mallocs that got NULL */
+	GM_SITE_TWICE,	 /* frees of a block that is free */
+	GM_SITE_INVALID, /* frees of an address that is no block */
+	GM_SITE_COUNTS,
+};
+
+struct gm_site_counts {
+	uint64_t at[8];
+};
+
+/* Device memory, zero at first. */
+struct gm_sites {
+	uint64_t address[GM_SITES]; /* 0: free, and place 0 always */
+	struct gm_site_counts counts[GM_SITE_STRIPES][GM_SITES];
+};
+
+/* What the host reads of a site. */
+struct gm_site_figures {
+	uint64_t address;
+	uint64_t at[GM_SITE_COUNTS];
+};
+
+/* The instructions around the return address, half of them before it; 0: not in the same 4 KiB. */
+struct gm_site_code {
+	uint64_t word[GM_SITE_WORDS];
+};
+
+/* Host memory that a reading fills. */
+struct gm_sites_read {
+	struct gm_site_figures figures[GM_SITES];
+	struct gm_site_code code[GM_SITES]; /* written when figures[i].address was 0 before */
+};
+
+/* --- sites --- */
+
+/* Claim a place for a new site. A function of its own: each site is new once. */
+GM_DEVICE_SLOW uint32_t gm_sites_claim(struct gm_sites *sites, uint64_t address, uint32_t at)
+{
+	for (uint32_t probe = 0; probe < GM_SITE_PROBES; probe++) {
+		uint64_t there = at ? gm_cas64_relaxed(&sites->address[at], 0, address) : 1;
+		if (there == 0 || there == address)
+			return at;
+		at = (at + 1) % GM_SITES;
+	}
+	return 0;
+}
+
+/* The number of the site with that return address, of which 0 is not known. */
+GM_DEVICE uint32_t gm_sites_find(struct gm_sites *sites, uint64_t address)
+{
+	uint32_t at = (uint32_t)(address >> 4) * 0x9e3779b1u >> 22;
+	if (address == 0)
+		return 0;
+	if (at && gm_load64_cached(&sites->address[at]) == address)
+		return at;
+	return gm_sites_claim(sites, address, at);
+}
+
+/* Add one to count `kind` of a site, and `size` to the next count, unless it is 0. */
+GM_DEVICE void gm_sites_count(struct gm_sites *sites, uint32_t number, uint32_t kind, uint64_t size)
+{
+	uint64_t *count = sites->counts[gm_sm() % GM_SITE_STRIPES][number].at + kind;
+	/* A block of 2 MiB and more counts alone. */
+	uint32_t units = size < GM_GRANULE ? (uint32_t)(size >> 4) : 1u << 18 | gm_lane();
+	uint32_t same = gm_match32(gm_active(), units << 13 | kind << 10 | number);
+	if (gm_lane() != gm_leader(same))
+		return;
+	gm_count64(count, gm_popc(same));
+	if (size)
+		gm_count64(count + 1, gm_popc(same) * size);
+}
+
+/* --- allocations --- */
+
+/* The place of a block's number. `address` is in the heap. */
+GM_DEVICE uint64_t gm_sites_place(const struct gm_heap *heap, const void *address)
+{
+	return ((uint64_t)(uintptr_t)address - heap->base) / GM_SITE_NUMBERED;
+}
+
+/* The call with the return address `from` asked for `size` bytes, and got `address`, or NULL. */
+GM_DEVICE void gm_sites_malloc(struct gm_heap *heap, const void *address, size_t size,
+			       uint64_t from)
+{
+	uint32_t number = gm_sites_find(heap->sites, from), kind = GM_SITE_NULLS;
+	uint64_t bytes = 0;
+	if (address) {
+		gm_store16(&heap->numbers[gm_sites_place(heap, address)], (uint16_t)number);
+		kind = GM_SITE_MALLOCS;
+		bytes = size <= 1024 * 1024
+				? gm_granule_size(gm_granule_class_of(size))
+				: (uint64_t)gm_granule_run_of(heap, size) << GM_GRANULE_SHIFT;
+	}
+	gm_sites_count(heap->sites, number, kind, bytes);
+}
+
+/* Mark a block as free; its number before. */
+GM_DEVICE uint32_t gm_sites_mark(struct gm_heap *heap, const void *address)
+{
+	uint64_t place = gm_sites_place(heap, address);
+	uint32_t shift = (uint32_t)(place & 1) * 16;
+	uint32_t *word = (uint32_t *)heap->numbers + place / 2;
+	return gm_or32_relaxed(word, (uint32_t)GM_SITE_FREED << shift) >> shift & 0xffff;
+}
+
+/* Before a free by the call with the return address `from`. True: the policy's free has to follow.
+ * False: it was NULL, or a wrong free, which is counted. */
+GM_DEVICE bool gm_sites_free(struct gm_heap *heap, const void *address, uint64_t from)
+{
+	bool live;
+	if (address == NULL)
+		return false;
+	uint64_t size = gm_granule_begins(heap, address, &live);
+	uint32_t kind = size ? GM_SITE_TWICE : GM_SITE_INVALID, number = GM_SITE_FREED;
+	if (live)
+		number = gm_sites_mark(heap, address);
+	if (number & GM_SITE_FREED) {
+		number = gm_sites_find(heap->sites, from);
+		size = 0;
+		gm_count64(&heap->foreign_frees, 1);
+	} else {
+		kind = GM_SITE_FREES;
+	}
+	gm_sites_count(heap->sites, number % GM_SITES, kind, size);
+	return kind == GM_SITE_FREES;
+}
+
+/* --- reading, by `threads` lanes, of which this is `thread` --- */
+
+GM_DEVICE void gm_sites_read_code(uint64_t address, struct gm_site_code *code)
+{
+	uint64_t first = address - sizeof *code / 2, page = (address - 16) >> 12;
+	for (uint32_t i = 0; i < GM_SITE_WORDS; i++) {
+		uint64_t at = first + i * sizeof(uint64_t);
+		uint64_t word = at >> 12 == page ? *(const volatile uint64_t *)(uintptr_t)at : 0;
+		gm_post64_system(&code->word[i], word);
+	}
+}
+
+GM_DEVICE void gm_sites_read(struct gm_heap *heap, struct gm_sites_read *out, uint32_t thread,
+			     uint32_t threads)
+{
+	for (uint32_t i = thread; i < GM_SITES; i += threads) {
+		uint64_t address = gm_load64(&heap->sites->address[i]), sum[GM_SITE_COUNTS] = {0};
+		if (i && !address)
+			continue;
+		for (uint32_t stripe = 0; stripe < GM_SITE_STRIPES; stripe++)
+			for (uint32_t kind = 0; kind < GM_SITE_COUNTS; kind++)
+				sum[kind] += gm_load64(&heap->sites->counts[stripe][i].at[kind]);
+		for (uint32_t kind = 0; kind < GM_SITE_COUNTS; kind++)
+			gm_post64_system(&out->figures[i].at[kind], sum[kind]);
+		if (address && !gm_peek64_system(&out->figures[i].address))
+			gm_sites_read_code(address, &out->code[i]);
+		gm_fence_system();
+		gm_post64_system(&out->figures[i].address, address);
+	}
+}
+
+#endif
