@@ -311,3 +311,30 @@ CACHE=(at:1s map:0:128M:1us stack:7 alloc:0:64M:1us stack:8 tensor:0:20M at:2s s
 	"$TOOL" leaks --json a.gml | jq -e '.logs[0].devices[0] | has("lending") | not'
 	refute grep lending <("$TOOL" leaks a.gml)
 }
+
+@test "leaks and live show malloc in kernels by call, those with most bytes first" {
+	mklog a.gml alloc:0:1M:1us taken:0:64M:1ms lend:0:32M heap:0:1M:0:0 wrong:3:2:1 site:1:2:1K:1 site:2:1:4K:2 \
+		wrong:0:1:0 site:3:2:0:0 site:0:0:1K:1 site:4:2:0:0
+	for command in leaks live; do
+		"$TOOL" "$command" a.gml >out
+		sed -n '/malloc in kernels/,$p' out | diff -u - <(cat <<-'END'
+			4.00 KiB      2 blocks of malloc in kernels, at most 8.00 KiB
+			              work(int*)+0x1f0
+
+			1.00 KiB      1 block of malloc in kernels, at most 2.00 KiB; 3 mallocs got
+			              NULL, 2 frees of a free block, 1 free of no block
+			              work.cu:11 in work(int*)
+
+			1.00 KiB      1 block of malloc in kernels, at most 2.00 KiB
+			              unknown calls
+
+			0 B           in kernels: 1 free of a free block
+			              work.cu:13 in work(int*)
+		END
+		)
+	done
+	"$TOOL" leaks -n 1 a.gml | grep -qx ' *3 more calls in kernels: -n'
+	"$TOOL" leaks --json a.gml | jq -e '.logs[0].devices[0].sites | length == 5 and .[1].line == 11 and
+		.[1].file == "work.cu" and .[1].nulls == 3 and .[1].freed_twice == 2 and .[1].invalid_frees == 1 and
+		.[0].function == "_Z4workPi" and .[0].offset == 496 and .[0].blocks == 2 and .[2].address == null'
+}

@@ -44,6 +44,9 @@
  *   size:N:N                  allocations of a bin of sizes, for the next heap:
  *   heap:DEVICE:SIZE:N:N      a heap is read: live bytes, NULLs so far, and foreign frees
  *   last:DEVICE               the last reading of the heap
+ *   wrong:N:N:N               of the next call: NULLs, frees of free blocks and of no block
+ *   site:N:N:SIZE:BLOCKS      call N of malloc in kernels, with names: 1 of its function, 2 of its
+ *                             file, too; its live bytes and blocks
  *   table:N:N:N               of an unknown table: what became of it, a function (0: none), its
  *                             calls
  *   tensor:DEVICE:SIZE        a tensor of PyTorch; the n-th one is tensor n
@@ -513,8 +516,8 @@ static const struct word {
 	{"move", "ns", do_move},      {"gone", "n", do_gone},	    {"stack", "n", do_stack},
 	{"kernel", "n", do_kernel},   {"table", "nnn", do_table},   {"tensor", "ds", do_tensor},
 	{"back", "n", do_back},	      {"refuse", "dss", do_refuse}, {"lack", "ds", do_lack},
-	{"own", "ds", do_own},	      {"call", "dss", do_call},	    {"nohost", "s", do_host},
-	{"churn", "dss", do_churn},
+	{"site", "nnsn", do_site},    {"wrong", "nnn", do_wrong},   {"own", "ds", do_own},
+	{"call", "dss", do_call},     {"nohost", "s", do_host},	    {"churn", "dss", do_churn},
 };
 
 static bool counter_parse(const char *name, uint64_t *out)

@@ -36,6 +36,8 @@ void do_waited(const uint64_t v[WORDS]);
 void do_size(const uint64_t v[WORDS]);
 void do_heap(const uint64_t v[WORDS]);
 void do_last(const uint64_t v[WORDS]);
+void do_site(const uint64_t v[WORDS]);
+void do_wrong(const uint64_t v[WORDS]);
 
 /* A frame of Python. */
 static inline struct gm_frame python_frame(const char *file, const char *function, unsigned line)

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The words of mklog about malloc in kernels. */
+#include <string.h>
+
 #include "mklog.h"
 
 static struct gm_heap_sample heap;
@@ -187,4 +189,41 @@ void do_heap(const uint64_t v[WORDS])
 void do_last(const uint64_t v[WORDS])
 {
 	put_heap((unsigned)v[0], GM_RECORD_LAST);
+}
+
+/* The last figures of a call: bytes, blocks; then what went wrong. */
+static uint64_t site_counts[3];
+
+void do_site(const uint64_t v[WORDS])
+{
+	const unsigned number = (unsigned)v[0], names = v[1];
+	struct gm_record r = {.id = number,
+			      .context = (uint32_t)n_contexts,
+			      .address = number ? 0x7f0000000000 + 16 * number : 0,
+			      .size = names ? 0x1f0 : 0,
+			      .string = names ? gm_log_string("_Z4workPi") : 0,
+			      .held = names > 1 ? gm_log_string("work.cu") | (10ull + number) << 32
+						: 0,
+			      .kind = GM_RECORD_SITE};
+	put(r);
+	r = (struct gm_record){.id = number,
+			       .context = r.context,
+			       .address = v[2],
+			       .size = v[3],
+			       .held = 2 * v[2],
+			       .kind = GM_RECORD_SITE_BLOCKS};
+	put(r);
+	r = (struct gm_record){.id = number,
+			       .context = r.context,
+			       .address = v[3] + 1,
+			       .size = site_counts[0],
+			       .held = site_counts[1] | site_counts[2] << 32,
+			       .kind = GM_RECORD_SITE_CALLS};
+	put(r);
+	memset(site_counts, 0, sizeof site_counts);
+}
+
+void do_wrong(const uint64_t v[WORDS])
+{
+	memcpy(site_counts, v, sizeof site_counts);
 }

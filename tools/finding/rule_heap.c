@@ -30,6 +30,59 @@ bool gm_rule_heap_nulls(struct gm_figures *f, struct gm_finding *out)
 bool gm_rule_heap_bad_free(struct gm_figures *f, struct gm_finding *out)
 {
 	out->value = GM_COUNT(SUM(heap_foreign_frees));
+	for (size_t i = 0; i < f->sites.n; i++) /* else other findings name the places */
+		if (f->sites.at[i].twice || f->sites.at[i].invalid)
+			return false;
+	return true;
+}
+
+/* Measure one of the counts of calls, and name the call with the highest. `at`: the offset of the
+ * count. */
+static bool sites_measure(struct gm_figures *f, size_t at, struct gm_finding *out)
+{
+	const struct gm_figures_site *most = NULL;
+	uint64_t sum = 0, highest = 0;
+	for (size_t i = 0; i < f->sites.n; i++) {
+		const struct gm_figures_site *site = &f->sites.at[i];
+		uint64_t count = *(const uint64_t *)((const char *)site + at);
+		sum += count;
+		if (count <= highest)
+			continue;
+		highest = count;
+		most = site;
+	}
+	out->value = GM_COUNT(sum);
+	out->other = GM_COUNT(highest);
+	if (most)
+		gm_figures_site_place(most, out->place, sizeof out->place);
+	return most;
+}
+
+bool gm_rule_heap_null_place(struct gm_figures *f, struct gm_finding *out)
+{
+	return sites_measure(f, offsetof(struct gm_figures_site, nulls), out);
+}
+
+bool gm_rule_heap_freed_twice(struct gm_figures *f, struct gm_finding *out)
+{
+	return sites_measure(f, offsetof(struct gm_figures_site, twice), out);
+}
+
+bool gm_rule_heap_invalid_free(struct gm_figures *f, struct gm_finding *out)
+{
+	return sites_measure(f, offsetof(struct gm_figures_site, invalid), out);
+}
+
+/* The place with most bytes. A running program may free them yet. */
+bool gm_rule_heap_leaks(struct gm_figures *f, struct gm_finding *out)
+{
+	uint64_t blocks = 0;
+	if (f->about->running || !sites_measure(f, offsetof(struct gm_figures_site, live), out))
+		return false;
+	for (size_t i = 0; i < f->sites.n; i++)
+		blocks += f->sites.at[i].blocks;
+	out->of = GM_BYTES(out->value.n);
+	out->value = GM_COUNT(blocks);
 	return true;
 }
 

@@ -73,6 +73,18 @@ struct gm_figures_heap {
 	struct gm_heap_sample more;
 };
 
+/* A call of malloc or free in kernels, as last read: of all heaps of its context. */
+struct gm_figures_site {
+	uint64_t address, offset;    /* of its return, and in the function; address 0: not known */
+	const char *function, *file; /* "": not known; the function as the compiler names it */
+	uint64_t live, blocks, peak; /* bytes, of the blocks it allocated; peak: at readings */
+	uint64_t mallocs, nulls;
+	uint64_t twice, invalid; /* wrong frees by this call */
+	uint32_t line, context, number;
+	unsigned device;
+	bool ended; /* its heap has ended */
+};
+
 /* A private table that gpumem does not know, or one of its functions that was called. */
 struct gm_figures_table {
 	const char *name;      /* the identifier, and the library that asked */
@@ -98,6 +110,7 @@ struct gm_figures {
 	GM_ARRAY(struct gm_figures_context) contexts;
 	GM_ARRAY(struct gm_figures_image) images;
 	GM_ARRAY(struct gm_figures_heap) heaps;
+	GM_ARRAY(struct gm_figures_site) sites;
 	GM_ARRAY(struct gm_figures_table) tables;
 };
 
@@ -152,6 +165,15 @@ struct gm_figures_median gm_figures_growth(struct gm_figures *figures, unsigned 
 
 /* The allocation size of a bin of gm_heap_sample.live, except the last. */
 uint64_t gm_figures_size(unsigned bin);
+
+/* --- figures_site.c --- */
+
+/* Add a SITE, SITE_BLOCKS or SITE_CALLS record. False: host memory is short. */
+bool gm_figures_add_site(struct gm_figures *figures, const struct gm_record *record);
+
+/* Where a call is: "leak.cu:34 in work(int)", "work(int)+0x1f0", "0x7f3c..." or "unknown calls".
+ * Returns `buf`. Runs a program to demangle the function. */
+char *gm_figures_site_place(const struct gm_figures_site *site, char *buf, size_t n);
 
 /* --- figures_table.c --- */
 

@@ -104,6 +104,10 @@ bool gm_figures_add_heap(struct gm_figures *f, const struct gm_log_entry *entry)
 		return heap_add(f, entry);
 	case GM_RECORD_GROW:
 		return growth_add(f, r);
+	case GM_RECORD_SITE:
+	case GM_RECORD_SITE_BLOCKS:
+	case GM_RECORD_SITE_CALLS:
+		return gm_figures_add_site(f, r);
 	default:
 		return true;
 	}
@@ -118,6 +122,7 @@ void gm_figures_free_heap(struct gm_figures *f)
 	gm_array_free(&f->contexts);
 	gm_array_free(&f->images);
 	gm_array_free(&f->heaps);
+	gm_array_free(&f->sites);
 }
 
 static int kernel_compare(const void *a, const void *b)

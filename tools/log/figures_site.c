@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The figures of malloc in kernels by call. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tools/log/figures.h"
+#include "tools/stack/child.h"
+
+static const char *record_text(const struct gm_figures *f, uint32_t string)
+{
+	const char *text = gm_log_read_string(f->file, string);
+	return text ? text : "";
+}
+
+/* The call of a record, from the last one on: a context may end, and its key be used again. */
+static struct gm_figures_site *site_find(struct gm_figures *f, const struct gm_record *r)
+{
+	for (size_t i = f->sites.n; i-- > 0;) {
+		struct gm_figures_site *site = &f->sites.at[i];
+		if (site->number == r->id && site->context == r->context &&
+		    site->device == r->device && (!site->ended || r->flags & GM_RECORD_LAST))
+			return site;
+	}
+	const struct gm_figures_site site = {.function = "",
+					     .file = "",
+					     .number = (uint32_t)r->id,
+					     .context = r->context,
+					     .device = r->device};
+	return gm_array_push(&f->sites, site) ? &f->sites.at[f->sites.n - 1] : NULL;
+}
+
+bool gm_figures_add_site(struct gm_figures *f, const struct gm_record *r)
+{
+	struct gm_figures_site *site = site_find(f, r);
+	if (!site)
+		return false;
+	site->ended = r->flags & GM_RECORD_LAST;
+	switch (r->kind) {
+	case GM_RECORD_SITE:
+		site->address = r->address;
+		site->offset = r->size;
+		site->function = record_text(f, r->string);
+		site->file = record_text(f, (uint32_t)r->held);
+		site->line = (uint32_t)(r->held >> 32);
+		break;
+	case GM_RECORD_SITE_BLOCKS:
+		site->live = r->address;
+		site->blocks = r->size;
+		site->peak = r->held;
+		break;
+	default:
+		site->mallocs = r->address;
+		site->nulls = r->size;
+		site->twice = (uint32_t)r->held;
+		site->invalid = r->held >> 32;
+		break;
+	}
+	return true;
+}
+
+char *gm_figures_site_place(const struct gm_figures_site *site, char *buf, size_t n)
+{
+	const char *function = site->function;
+	char *text = NULL;
+	gm_child_demangle(&function, 1, &text);
+	if (!site->address)
+		snprintf(buf, n, "unknown calls");
+	else if (*site->file)
+		snprintf(buf, n, "%s:%" PRIu32 "%s%s", site->file, site->line,
+			 *function ? " in " : "", function);
+	else if (*function)
+		snprintf(buf, n, "%s+0x%" PRIx64, function, site->offset);
+	else
+		snprintf(buf, n, "0x%" PRIx64, site->address);
+	free(text);
+	return buf;
+}
