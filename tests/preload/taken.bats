@@ -168,3 +168,52 @@ one_reservation() {
 	grep -x 'gpumem: sim: 2 leaked reservation(s)' "$BATS_TEST_TMPDIR/err"
 	done
 }
+
+# sited [KNOB...]: runs the calls of the part "sites", and writes their figures to $BATS_TEST_TMPDIR/calls
+sited() {
+	rm -f "$BATS_TEST_TMPDIR/log.gml"
+	KNOBS=(GPUMEM_LOG="${LEVEL:-events}" GPUMEM_LOG_NAME="$BATS_TEST_TMPDIR/log.gml" "$@")
+	preloaded "$PROGRAMS/taken" sites >"$BATS_TEST_TMPDIR/out"
+	./gpumemstat leaks --json "$BATS_TEST_TMPDIR/log.gml" >"$BATS_TEST_TMPDIR/leaks"
+	./gpumemstat --json "$BATS_TEST_TMPDIR/log.gml" | jq -e '.logs[0].contradiction == null' >/dev/null
+	while read -r call address; do
+		jq -r --argjson call "$call" --argjson address "$address" '.logs[0].devices[0].sites[]? | select(.address == $address) |
+			"\($call): \(.blocks) of \(.mallocs), \(.bytes), \(.peak); \(.nulls) \(.freed_twice) \(.invalid_frees)"' \
+			"$BATS_TEST_TMPDIR/leaks"
+	done <"$BATS_TEST_TMPDIR/out" >"$BATS_TEST_TMPDIR/calls"
+	jq -r '.logs[0].devices[0].sites[]? | select(.address == null) | "unknown: \(.blocks) of \(.mallocs), \(.bytes); \(.invalid_frees)"' \
+		"$BATS_TEST_TMPDIR/leaks" >>"$BATS_TEST_TMPDIR/calls"
+}
+
+@test "the log has leaks, wrong frees and NULLs of kernels at the calls that made them" {
+	LEVEL=events,0 sited GPUMEM_HEAP_SITES=1
+	diff -u - "$BATS_TEST_TMPDIR/calls" <<-'END'
+		1: 5 of 5, 5120, 5120; 0 0 0
+		2: 0 of 1, 0, 112; 0 0 0
+		3: 0 of 0, 0, 0; 0 2 0
+		4: 1 of 1, 64, 64; 0 0 1
+		5: 0 of 0, 0, 0; 1 0 0
+		unknown: 1 of 1, 320; 0
+	END
+	LEVEL=small sited GPUMEM_HEAP_SITES=1 # only at the end
+	./gpumemstat summary -v "$BATS_TEST_TMPDIR/log.gml" | tr -s ' \n' ' ' >"$BATS_TEST_TMPDIR/out"
+	grep -q '2 frees in kernels of a block that is already free, 2 of them at 0x' "$BATS_TEST_TMPDIR/out"
+	grep -q '7 blocks of malloc in kernels, 5.38 KiB in all, were never freed, most of it from 0x' "$BATS_TEST_TMPDIR/out"
+}
+
+@test "calls of kernels are not counted by place without GPUMEM_HEAP_SITES, and with policies that cannot" {
+	sited
+	[ ! -s "$BATS_TEST_TMPDIR/calls" ]
+	sited GPUMEM_HEAP=policy:bump GPUMEM_HEAP_SITES=1
+	[ ! -s "$BATS_TEST_TMPDIR/calls" ]
+	GPUMEM_HEAP=policy:bump ./gpumemstat summary "$BATS_TEST_TMPDIR/log.gml" >/dev/null
+}
+
+@test "heaps that count by place grow, shrink and end like others" {
+	export GPUMEM_HEAP_SITES=1
+	prints sizes 'granule: 160 of its heap, 160 kept'
+	prints contexts 'two contexts: its own heap, apart' 'two contexts: its own heap, apart' \
+		"two contexts: the first after the second's end: goes on, 0 strangers"
+	prints second "the second set: the heap's" '0 strangers'
+	prints ends 'one after the other: 40'
+}

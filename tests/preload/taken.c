@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "heap/device/policies.h"
+#include "heap/device/sites.h"
 #include "sim/kernels.h"
 #include "tests/unit/takeover_help.h"
 /* after sim.h: it takes names from there */
@@ -360,6 +361,35 @@ static void capture(void)
 	MUST(cuGraphDestroy(graph));
 }
 
+/* Calls of kernels, each at a place of its own: 1 allocates and leaks, 2 allocates, 3 frees that
+ * twice, 4 frees no block, 5 asks for too much, 6 is in the second set. The numbers are printed
+ * with their return addresses. */
+static void places_of_calls(void)
+{
+	void *block, **out = &block;
+	size_t huge = (size_t)1 << 40, size = 300;
+	use_device(0);
+	CUmodule module = load();
+	for (call_now = 1; call_now <= 6; call_now++) {
+		printf("%u %llu\n", call_now,
+		       (unsigned long long)(uintptr_t)&code_of_calls[64 + 2 * call_now]);
+		if (call_now == 1)
+			for (int i = 0; i < 5; i++)
+				get(module, 1000);
+		if (call_now == 2)
+			block = get(module, 100);
+		for (int i = 0; call_now == 3 && i < 3; i++)
+			drop(module, block);
+		if (call_now == 4)
+			drop(module, (char *)get(module, 64) + 16);
+		if (call_now == 5)
+			launch(module, "get", (void *[]){&out, &huge});
+		if (call_now == 6)
+			launch(module, "get_second", (void *[]){&out, &size});
+	}
+	MUST(cuDevicePrimaryCtxReset(0));
+}
+
 int main(int argc, char **argv)
 {
 	static const struct {
@@ -370,7 +400,7 @@ int main(int argc, char **argv)
 		     {"limits", limits}, {"idle", idle},	 {"kept", kept},
 		     {"flight", flight}, {"capture", capture},	 {"race", race},
 		     {"sizes", sizes},	 {"sleeps", sleeps},	 {"together", together},
-		     {"unread", unread}, {"fixed", fixed}};
+		     {"unread", unread}, {"fixed", fixed},	 {"sites", places_of_calls}};
 	MUST(cuInit(0));
 	choose_policy();
 	stand_in();

@@ -77,7 +77,13 @@ struct job {
 	struct place *place;
 	size_t size;
 	void *address;
+	bool sited;
+	uint64_t from; /* the call's return address: of code_of_calls */
 };
+
+/* Stands for the code around the calls of the program's kernels. */
+static _Alignas(4096) uint64_t code_of_calls[512];
+static unsigned call_now;
 
 static bool is_taken(const struct fake_code *code, enum gm_takeover_function function)
 {
@@ -89,13 +95,30 @@ static void malloc_lane(void *arg, uint32_t thread)
 	struct job *job = arg;
 	if (thread == 0)
 		job->address = policy->malloc(job->place->heap, job->size);
+	if (thread == 0 && job->sited)
+		gm_sites_malloc(job->place->heap, job->address, job->size, job->from);
 }
 
 static void free_lane(void *arg, uint32_t thread)
 {
 	struct job *job = arg;
-	if (thread == 0)
+	if (thread == 0 &&
+	    (!job->sited || gm_sites_free(job->place->heap, job->address, job->from)))
 		policy->free(job->place->heap, job->address);
+}
+
+/* Our functions that count know the return addresses of the first set. */
+static struct job job_of(unsigned set, size_t size, void *address)
+{
+	struct place *p = here();
+	const struct gm_insn call = p->code[set].line[GM_TAKEOVER_MALLOC];
+	return (struct job){
+		.place = p,
+		.size = size,
+		.address = address,
+		.sited = !fake_is_taken_by(&p->code[set], call, GM_TAKEOVER_MALLOC, FAKE_OURS),
+		.from = set ? 0 : (uint64_t)(uintptr_t)&code_of_calls[64 + 2 * call_now],
+	};
 }
 
 static void emulate(void (*lane)(void *, uint32_t), struct job *job)
@@ -107,7 +130,7 @@ static void emulate(void (*lane)(void *, uint32_t), struct job *job)
  * which is not simulated. */
 static void *set_malloc(unsigned set, size_t size)
 {
-	struct job job = {here(), size, NULL};
+	struct job job = job_of(set, size, NULL);
 	if (is_taken(&job.place->code[set], GM_TAKEOVER_MALLOC))
 		emulate(malloc_lane, &job);
 	return job.address;
@@ -115,7 +138,7 @@ static void *set_malloc(unsigned set, size_t size)
 
 static void set_free(unsigned set, void *address)
 {
-	struct job job = {here(), 0, address};
+	struct job job = job_of(set, 0, address);
 	if (is_taken(&job.place->code[set], GM_TAKEOVER_FREE))
 		emulate(free_lane, &job);
 }
@@ -204,6 +227,8 @@ static void helper_see(unsigned tests)
 	p->answer->strangers = p->heap->foreign_frees;
 	p->answer->passed = p->answer->strangers >= tests && fake_went_well(p->answer);
 	p->heap->foreign_frees -= tests;
+	if (p->heap->sites)
+		p->heap->sites->counts[0][0].at[GM_SITE_INVALID] -= tests;
 }
 
 static void run_helper(void **args)
