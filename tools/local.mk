@@ -15,19 +15,22 @@ libgmtool_a_SOURCES += %D%/log/alive.c %D%/log/alive.h %D%/log/level.h %D%/log/b
 	%D%/log/oom.h %D%/log/owners.c %D%/log/lacked.c %D%/log/lacked.h %D%/log/lending.c %D%/log/lending.h %D%/log/lives.c %D%/log/lives.h %D%/log/owners.h %D%/log/pieces.c %D%/log/pieces.h %D%/log/sites.c %D%/log/sites.h %D%/log/process.c %D%/log/process.h %D%/log/timeline.c %D%/log/timeline.h %D%/log/usage.c %D%/log/usage.h
 # Call stacks, and the symbols of their frames.
 libgmtool_a_SOURCES += %D%/stack/build_id.c %D%/stack/child.c %D%/stack/child.h %D%/stack/covered.c %D%/stack/fold.c %D%/stack/fold.def \
-	%D%/stack/fold.h %D%/stack/frames.c %D%/stack/frames.h %D%/stack/lines.c %D%/stack/short_name.c %D%/stack/symbols.c %D%/stack/symbols.h
+	%D%/stack/fold.h %D%/stack/frames.c %D%/stack/frames.h %D%/stack/lines.c %D%/stack/short_name.c %D%/stack/sites.c %D%/stack/sites.h \
+	%D%/stack/symbols.c %D%/stack/symbols.h
 # Text, tables, JSON; the terminal.
 libgmtool_a_SOURCES += %D%/output/emit.c %D%/output/emit.h %D%/output/layout.c %D%/output/layout.h \
 	%D%/output/pack.c %D%/output/pack.h %D%/output/pager.c %D%/output/pager.h %D%/output/progress.c %D%/output/progress.h \
 	%D%/output/screen.c %D%/output/screen.h
 # Commands of one file, and files for a single command.
-libgmtool_a_SOURCES += %D%/command/archive.c %D%/command/archive.h %D%/command/check.c %D%/command/diff.c \
+libgmtool_a_SOURCES += %D%/command/archive.c %D%/command/archive.h %D%/command/check.c \
 	%D%/command/env.c %D%/command/frag.c %D%/command/hist.c %D%/command/hooks.c %D%/command/image.c \
 	%D%/command/live.c %D%/command/log.c %D%/command/map.c \
 	%D%/command/selection.c %D%/command/selection.h %D%/command/sleep.c
 # summary; frag uses its fragmentation and foreign memory.
 libgmtool_a_SOURCES += %D%/summary/copy.c %D%/summary/foreign.c %D%/summary/frag.c %D%/summary/heap.c %D%/summary/table.c \
 	%D%/summary/log.c %D%/summary/refused.c %D%/summary/short.c %D%/summary/summary.c %D%/summary/summary.h
+# diff.
+libgmtool_a_SOURCES += %D%/diff/counters.c %D%/diff/diff.c %D%/diff/diff.h %D%/diff/sites.c
 # Findings, and the rules that measure for them.
 libgmtool_a_SOURCES += %D%/finding/findings.c %D%/finding/findings.def %D%/finding/findings.h \
 	%D%/finding/rule_copy.c %D%/finding/rule_heap.c %D%/finding/rule_log.c %D%/finding/rule_logs.c %D%/finding/rule_torch.c

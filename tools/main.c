@@ -64,8 +64,10 @@ static const struct gm_command commands[] = {
 	 "--json: the data of the page instead, on standard output unless -o is given.\n"
 	 "Exit status: 0; 1 when a log cannot be read or contradicts itself, or the page\n"
 	 "cannot be written; 2 usage."},
-	{"diff", gm_diff_main, GM_OPTIONS_OUTPUT | GM_OPTION_UNITS | GM_OPTION_ROWS,
-	 "[OPTION]... OLD NEW", "Compare two runs: counters, peaks, findings",
+	{"diff", gm_diff_main,
+	 GM_OPTIONS_OUTPUT | GM_OPTION_UNITS | GM_OPTION_ROWS | GM_OPTION_VERBOSE | GM_OPTION_AT |
+		 GM_OPTION_BLOCKS,
+	 "[OPTION]... OLD NEW", "Compare two runs: peak, call sites, findings, counters",
 	 "OLD, NEW: a log each, or a name that stands for the logs of a run.\n"
 	 "Exit status: 0; 1 when a log cannot be read or contradicts itself; 2 usage."},
 	{"check", gm_check_main,

@@ -38,7 +38,7 @@ __extension__ enum gm_option_bit {
 struct gm_options {
 	bool json, color;
 	bool no_pager;
-	bool verbose;  /* summary: all figures */
+	bool verbose;  /* summary: all figures; diff: all counters */
 	bool named;    /* the command line names the logs */
 	char unit;     /* 0: chosen by size; else one of B K M G */
 	unsigned rows; /* UINT_MAX: all */
@@ -61,7 +61,7 @@ struct gm_options {
 	struct gm_moment_wish at;
 	bool at_given;
 	enum gm_group group; /* of live and leaks: the key of the groups */
-	bool blocks;	     /* of live and leaks: no tensors */
+	bool blocks;	     /* of live, leaks and diff: no tensors */
 	const char *stacks;  /* of record: GPUMEM_STACKS; NULL: not given */
 	unsigned format;     /* of export: row of formats.def */
 	unsigned pixels;     /* of plot: the width; 0: not given */

@@ -7,14 +7,55 @@ export TZ=UTC0
 OLD=(at:1s map:0:64M:100us alloc:0:10M:1us alloc:0:1000000:3us at:2s free:1:1us free:2:1us sample:0:60M:8M)
 NEW=(at:1s map:0:128M:100us alloc:0:100M:1us alloc:0:1000000:3us at:2s free:1:1us fail:0:7G:1G)
 
-@test "diff of two logs: the largest differences first" {
+@test "diff of two logs: the verdict first, then call sites, findings and the counters that a reader needs" {
 	mklog old.gml "${OLD[@]}"
 	mklog new.gml "${NEW[@]}"
 	"$TOOL" diff --width=80 old.gml new.gml >out
 	diff -u - out <<-'END'
+	verdict       peak +821.6% (11.0 MiB -> 101 MiB); 1 more block never freed; 1
+	              allocation failed (0 before)
+
 	old           old.gml: mklog, 2.00 s, closed cleanly
 	new           new.gml: mklog, 2.00 s, closed cleanly
 
+	sites         at the peak of each
+
+	     old      new     change  blocks  site
+	11.0 MiB  101 MiB  +90.0 MiB       0  without a stack
+	11.0 MiB  101 MiB  +90.0 MiB       0  all
+
+	new           Out of memory: 7.00 GiB was asked for, and 6.88 GiB of the device
+	              is neither this process's nor free. Look for other processes with
+	              nvidia-smi.
+	              1 block, 977 KiB, was never freed.
+
+	memory                       old        new     change
+	allocated in all        11.0 MiB    101 MiB  +90.0 MiB    +821.6%
+	blocks, at the peak     11.0 MiB    101 MiB  +90.0 MiB    +821.6%
+	the pool, at the peak   64.0 MiB    128 MiB  +64.0 MiB    +100.0%
+	blocks, at the end           0 B    977 KiB   +977 KiB        new
+
+	calls                     old        new     change
+	allocations                 2          3         +1     +50.0%
+	failed allocations          0          1         +1        new
+	frees                       2          1         -1     -50.0%
+	blocks, at the end          0          1         +1        new
+
+	time                old        new     change
+	in frees        2.00 us    1.00 us   -1.00 us     -50.0%
+
+	ratios                        old        new     change
+	fragmentation, at most      0.062      0.000     -0.062       gone
+
+	counters      7 more differ: -v
+	END
+}
+
+@test "diff -v shows every counter by its name" {
+	mklog old.gml "${OLD[@]}"
+	mklog new.gml "${NEW[@]}"
+	"$TOOL" diff -v --width=80 old.gml new.gml | sed -n '/^memory/,$p' >out
+	diff -u - out <<-'END'
 	memory                    old        new     change
 	allocate_bytes       11.0 MiB    101 MiB  +90.0 MiB    +821.6%
 	requested_peak       11.0 MiB    101 MiB  +90.0 MiB    +821.6%
@@ -39,13 +80,6 @@ NEW=(at:1s map:0:128M:100us alloc:0:100M:1us alloc:0:1000000:3us at:2s free:1:1u
 	ratios                     old        new     change
 	external_peak            0.062      0.000     -0.062       gone
 	external_remap_peak      0.062      0.000     -0.062       gone
-
-	new           Out of memory: 7.00 GiB was asked for, and 6.88 GiB of the device
-	              is neither this process's nor free. Look for other processes with
-	              nvidia-smi.
-	              1 block, 977 KiB, was never freed.
-
-	verdict       peak +821.6%, 1 block leaks (0 before), 1 allocation failed
 	END
 }
 
@@ -53,30 +87,126 @@ NEW=(at:1s map:0:128M:100us alloc:0:100M:1us alloc:0:1000000:3us at:2s free:1:1u
 	mklog old.gml "${OLD[@]}"
 	"$TOOL" diff old.gml old.gml >out
 	diff -u - out <<-'END'
+	verdict       peak as before (11.0 MiB); all blocks freed, as before
+
 	old           old.gml: mklog, 2.00 s, closed cleanly
 	new           old.gml: mklog, 2.00 s, closed cleanly
-	counters      all as before
+
+	sites         at the peak of each as before: 11.0 MiB in 2 blocks
 
 	findings      the same
 
-	verdict       peak as before, no block leaks
+	counters      all as before
 	END
-	"$TOOL" diff --json old.gml old.gml | jq -e '.counters == {} and .findings == {new: [], gone: []}'
+	"$TOOL" diff --json old.gml old.gml | jq -e '.counters == {} and .findings == {new: [], gone: []} and
+		(.sites | .at == "peak" and .level == "block" and .missing == null and .old == .new and (.rows | length) == 1)'
+}
+
+# In the new run line 8 allocates more, line 9 for the first time, and line 7 no more; line 5 does as before.
+SITES_OLD=(at:1s map:0:256M:1us stack:7 alloc:0:4M:1us stack:8 alloc:0:10M:1us stack:5 alloc:0:1M:1us alloc:0:1M:1us)
+SITES_NEW=(to:64G at:1s map:0:256M:1us stack:5 alloc:0:1M:1us alloc:0:1M:1us stack:9 alloc:0:6M:1us stack:8 alloc:0:10M:1us alloc:0:20M:1us)
+
+@test "diff by call site: the largest difference first, then the others in one row, and the sum" {
+	mklog old.gml "${SITES_OLD[@]}"
+	mklog new.gml "${SITES_NEW[@]}"
+	sites() { "$TOOL" diff --width=80 "$@" old.gml new.gml | sed -n '/^sites/,/ all$/p'; }
+	sites | diff -u - <(cat <<-'END'
+	sites         at the peak of each
+
+	     old       new     change  blocks  site
+	10.0 MiB  30.0 MiB  +20.0 MiB      +1  train (project/train.py:8)
+	     0 B  6.00 MiB  +6.00 MiB      +1  only new: train (project/train.py:9)
+	4.00 MiB       0 B  -4.00 MiB      -1  only old: train (project/train.py:7)
+	2.00 MiB  2.00 MiB        0 B       0  1 other, as before
+	16.0 MiB  38.0 MiB  +22.0 MiB      +1  all
+	END
+	)
+	sites -n 1 --units=M | diff -u - <(cat <<-'END'
+	sites         at the peak of each
+
+	     old       new     change  blocks  site
+	10.0 MiB  30.0 MiB  +20.0 MiB      +1  train (project/train.py:8)
+	 6.0 MiB   8.0 MiB   +2.0 MiB       0  3 others: -n
+	16.0 MiB  38.0 MiB  +22.0 MiB      +1  all
+	END
+	)
+	"$TOOL" diff --json old.gml new.gml >out
+	jq -e '.sites.rows | map([.bytes, .blocks, .old.bytes, .new.bytes]) == [[20971520, 1, 10485760, 31457280],
+		[6291456, 1, null, 6291456], [-4194304, -1, 4194304, null], [0, 0, 2097152, 2097152]]' out
+	jq -e '.sites.rows[1].new.site == "train (project/train.py:9)" and .sites.rows[1].old == null' out
+	# The sum of the rows is that of the blocks.
+	jq -e '.sites | (.rows | map(.old.bytes) | add) == .old.bytes and (.rows | map(.new.blocks) | add) == .new.blocks and
+		(.rows | map(.bytes) | add) == .new.bytes - .old.bytes' out
+}
+
+@test "diff: a site whose line alone moved is one site, unless the function has several" {
+	mklog old.gml at:1s map:0:64M:1us stack:7 alloc:0:4M:1us
+	mklog new.gml at:1s map:0:64M:1us stack:9 alloc:0:6M:1us
+	"$TOOL" diff old.gml new.gml >out
+	grep -qx '4.00 MiB  6.00 MiB  +2.00 MiB       0  train (project/train.py:9), line 7 before' out
+	mklog two.gml at:1s map:0:64M:1us stack:9 alloc:0:6M:1us stack:11 alloc:0:1M:1us
+	"$TOOL" diff old.gml two.gml >out
+	grep -q 'only old: train (project/train.py:7)$' out
+	grep -q 'only new: train (project/train.py:9)$' out
+	grep -q 'only new: train (project/train.py:11)$' out
+	refute grep -q 'line 7 before' out
+}
+
+@test "diff: sites of C match by the file and the place in it, code of no file is one site" {
+	mklog old.gml at:1s map:0:64M:1us stack:107 alloc:0:4M:1us stack:0 alloc:0:1M:1us
+	mklog new.gml at:1s map:0:64M:1us stack:0 alloc:0:1M:1us stack:107 alloc:0:6M:1us
+	"$TOOL" diff old.gml new.gml >out
+	grep -qx '4.00 MiB  6.00 MiB  +2.00 MiB       0  libone.so+0x16b' out
+	grep -qx '1.00 MiB  1.00 MiB        0 B       0  1 other, as before' out
+	grep -qx 'symbols       sites without a name: 1 of old, 1 of new; live says why' out
+}
+
+@test "diff by call site at other moments" {
+	mklog old.gml "${SITES_OLD[@]}" at:2s free:2:1us fail:0:7G:1G at:3s free:1:1us
+	mklog new.gml "${SITES_NEW[@]}" at:2s free:5:1us fail:0:7G:1G at:3s free:4:1us
+	at() { "$TOOL" diff --json --at="$1" old.gml new.gml | jq -c '.sites | [.at, .old.bytes / 1048576, .new.bytes / 1048576]'; }
+	[ "$(at peak)" = '["peak",16,38]' ]
+	[ "$(at oom)" = '["oom",6,18]' ]
+	[ "$(at exit)" = '["exit",2,8]' ]
+	[ "$(at 1.5s)" = '["time",16,38]' ]
+	[ "$(at 0s..3s)" = '["range",2,8]' ]
+	[ "$(at 1.5s..3s)" = '["range",0,0]' ]
+	"$TOOL" diff --at=exit old.gml new.gml | grep -qx 'sites         at the end of each'
+	"$TOOL" diff --at=1.5s..3s old.gml new.gml | grep -qx 'sites         allocated from 1.50 s on and alive at 3.00 s none'
+	"$TOOL" diff --at=1h old.gml new.gml | grep -qx 'sites         not known: old.gml: at no time: the log ends at 3.00 s'
+}
+
+@test "diff by call site of tensors, if both runs have them" {
+	mklog old.gml at:1s map:0:128M:1us stack:7 alloc:0:64M:1us stack:8 tensor:0:20M
+	mklog new.gml at:1s map:0:128M:1us stack:7 alloc:0:64M:1us stack:8 tensor:0:30M
+	mklog blocks.gml at:1s map:0:128M:1us stack:7 alloc:0:32M:1us
+	"$TOOL" diff --json old.gml new.gml | jq -e '.sites | .level == "tensor" and .old.bytes == 20971520 and .new.bytes == 31457280'
+	"$TOOL" diff --json --blocks old.gml new.gml | jq -e '.sites | .level == "block" and .old.bytes == 67108864'
+	"$TOOL" diff --json old.gml blocks.gml | jq -e '.sites | .level == "block" and .new.bytes == 33554432'
 }
 
 @test "diff: the verdict" {
 	mklog old.gml "${OLD[@]}"
 	mklog new.gml at:1s map:0:64M:1us alloc:0:8M:1us alloc:0:1M:1us
+	mklog three.gml at:1s map:0:64M:1us alloc:0:8M:1us alloc:0:1M:1us alloc:0:1M:1us
 	mklog killed.gml "${OLD[@]}" kill
 	mklog cache.gml "${OLD[@]}" count:torch_cache:1
 	mklog none.gml at:1s
-	verdict() { [ "$("$TOOL" diff "$1" "$2" | tail -n 1)" = "verdict       $3" ]; }
-	verdict old.gml new.gml 'peak -17.8%, 2 blocks leak (0 before)'
-	verdict new.gml old.gml 'peak +21.7%, no block leaks (2 before)'
-	verdict new.gml new.gml 'peak as before, 2 blocks leak'
-	verdict old.gml killed.gml 'peak as before, leaks not known'
-	verdict cache.gml old.gml 'peak as before, no block leaks'
-	verdict none.gml old.gml 'peak 11.0 MiB (0 B before), no block leaks'
+	mklog failed.gml "${OLD[@]}" fail:0:7G:1G
+	verdict() {
+		"$TOOL" diff --width=200 "$1" "$2" | head -n 1 | diff -u <(echo "verdict       $3") -
+	}
+	verdict old.gml new.gml 'peak -17.8% (11.0 MiB -> 9.00 MiB); 2 more blocks never freed'
+	verdict new.gml old.gml 'peak +21.7% (9.00 MiB -> 11.0 MiB); all blocks freed (2 never freed before)'
+	verdict new.gml new.gml 'peak as before (9.00 MiB); 2 blocks never freed, as before'
+	verdict new.gml three.gml 'peak +11.1% (9.00 MiB -> 10.0 MiB); 1 more block never freed (2 before)'
+	verdict three.gml new.gml 'peak -10.0% (10.0 MiB -> 9.00 MiB); 1 fewer block never freed (3 before)'
+	verdict old.gml killed.gml 'peak as before (11.0 MiB); not known which blocks were never freed'
+	verdict cache.gml new.gml 'peak -17.8% (11.0 MiB -> 9.00 MiB); 2 blocks never freed (not known before)'
+	verdict cache.gml old.gml 'peak as before (11.0 MiB); all blocks freed'
+	verdict none.gml old.gml 'peak 11.0 MiB (0 B before); all blocks freed, as before'
+	verdict old.gml failed.gml 'peak as before (11.0 MiB); all blocks freed, as before; 1 allocation failed (0 before)'
+	verdict failed.gml old.gml 'peak as before (11.0 MiB); all blocks freed, as before; 0 allocations failed (1 before)'
 	"$TOOL" diff --json old.gml new.gml | jq -e '.verdict == {requested_peak: {old: 11485760, new: 9437184},
 		leaked_blocks: {old: 0, new: 2}, allocate_failed: {old: 0, new: 0}}'
 	"$TOOL" diff --json killed.gml new.gml | jq -e '.verdict.leaked_blocks == {old: null, new: 2}'
@@ -97,7 +227,7 @@ NEW=(at:1s map:0:128M:100us alloc:0:100M:1us alloc:0:1000000:3us at:2s free:1:1u
 	jq -e '.counters | has("allocate_ns") or has("requested_peak_time") or has("mapped_seconds") | not' out
 	jq -e '[.findings.new[].rule] == ["oom_others", "never_freed"] and .findings.gone == []' out
 	"$TOOL" diff --json new.gml old.gml | jq -e '[.findings.gone[].rule] == ["oom_others", "never_freed"] and .findings.new == []'
-	"$TOOL" diff -n 3 old.gml new.gml | grep -qx '... and 7 more'
+	"$TOOL" diff -v -n 3 old.gml new.gml | grep -qx '... and 7 more'
 }
 
 @test "diff of small logs, and of runs of several processes" {
@@ -109,7 +239,9 @@ NEW=(at:1s map:0:128M:100us alloc:0:100M:1us alloc:0:1000000:3us at:2s free:1:1u
 	jq -e '.new.paths == ["new.0.gml", "new.1.gml"]' out
 	# Counters are sums; shares are the highest, which is unchanged.
 	jq -e '.counters.mapped_peak == {old: 67108864, new: 134217728} and (.counters | has("external_peak") | not)' out
-	"$TOOL" diff old.gml new.%r.gml | grep -qx 'new           new.0.gml and 1 more: mklog, 2.00 s, closed cleanly'
+	"$TOOL" diff old.gml new.%r.gml >out
+	grep -qx 'new           new.0.gml and 1 more: mklog, 2.00 s, closed cleanly' out
+	grep -qx "sites         not known: old.gml: no events in this log: 'gpumemstat record'" out
 }
 
 @test "diff of logs that cannot be read" {

@@ -197,7 +197,70 @@ RUN=(at:1s map:0:64M:100us map:1:64M:1us stack:7 alloc:0:10M:1us alloc:0:10M:1us
 	# A free counts from the begin of its call, an allocation from the end of its call.
 	[ "$("$TOOL" live --json --at=2s a.gml | jq '.logs[0].devices[0].bytes')" -eq $((16777216 + 512)) ]
 	[ "$("$TOOL" live --json --at=999999us a.gml | jq '.logs[0].devices[0].bytes')" -eq 0 ]
-	[ "$("$TOOL" live --json --at=1h a.gml | jq '.logs[0].devices[0].bytes')" -eq $((8388608 + 512)) ]
+	[ "$("$TOOL" live --json --at=100ms a.gml | jq '.logs[0].devices[0].bytes')" -eq 0 ]
+	[ "$("$TOOL" live --json --at=3s a.gml | jq '.logs[0].devices[0].bytes')" -eq $((8388608 + 512)) ]
+}
+
+@test "live at a time behind the end, before the start, and of an incomplete log" {
+	mklog a.gml "${RUN[@]}"
+	for at in 1h 3.1s 0s..3.1s; do
+		"$TOOL" live --at=$at a.gml >out
+		diff -u - out <<-'END'
+		log           a.gml: mklog, 3.00 s, closed cleanly
+		live          at no time: the log ends at 3.00 s
+		END
+	done
+	"$TOOL" live --json --at=1h a.gml | jq -e '.logs[0] | .missing == "at no time: the log ends at 3.00 s" and .devices == []'
+	# A time as the output rounds it is not behind the end.
+	mklog b.gml at:1s map:0:64M:1us alloc:0:1M:1us at:2996ms
+	"$TOOL" live b.gml | grep -q '3.00 s, closed'
+	"$TOOL" live --at=3s b.gml | grep -qx 'device 0      at 3.00 s: 1.00 MiB in 1 block'
+	expect 2 "gpumemstat: --at=-1s: expected peak, oom, exit, a time like 1.5s or a range like 1s..2.5s
+Try 'gpumemstat live --help'" live --at=-1s a.gml
+	expect 2 "gpumemstat: --at=2s..1s: expected peak, oom, exit, a time like 1.5s or a range like 1s..2.5s
+Try 'gpumemstat live --help'" live --at=2s..1s a.gml
+	expect 2 "gpumemstat: --at: expected a moment, not a range
+Try 'gpumemstat map --help'" map --at=1s..2s a.gml
+}
+
+@test "live of a range: allocated within it, and not freed at its end" {
+	mklog a.gml "${RUN[@]}"
+	"$TOOL" live --at=2s..3s a.gml >out
+	diff -u - out <<-'END'
+	log           a.gml: mklog, 3.00 s, closed cleanly
+
+	device 0      allocated from 2.00 s on and alive at 3.00 s: 7.00 MiB in 2 blocks
+
+	5.00 MiB      1 block
+	              libone.so+0x16b
+	              0xdead
+	              C frames only: the thread's frames of Python are unknown
+
+	2.00 MiB      1 block
+	              libone.so+0x0
+	              libone.so+0x1
+	              libone.so+0x2
+	              ... and further ones that the log lacks
+
+	device 1      allocated from 2.00 s on and alive at 3.00 s: 3.00 MiB in 1 block
+
+	3.00 MiB      1 block
+	              libone.so+0x142
+	              0xdead
+	              \x1b[31mred\nline (project/train.py:66)
+	              <module> (project/train.py:1)
+
+	symbols       /nowhere/libone.so is not here
+	END
+	sum() { "$TOOL" live --json --at="$1" a.gml | jq '[.logs[0].devices[].bytes] | add'; }
+	# The blocks before a range do not count, those freed within it neither.
+	[ "$(sum 0s..1s)" -eq $((21 * 1048576 + 512)) ]
+	[ "$(sum 0s..3s)" -eq "$(sum 3s)" ]
+	[ "$(sum 1s..2s)" -eq "$(sum 2s)" ]
+	[ "$(sum 1.5s..2s)" -eq $((5 * 1048576)) ]
+	[ "$(sum 1.5s..1.9s)" -eq 0 ]
+	"$TOOL" live --json --at=1.5s..3s a.gml | jq -e '.logs[0] | .at == "range" and .from_ns == 1500000000 and .devices[0].ns == 3000000000'
+	"$TOOL" live --at=1.5s..3s --by=size a.gml | grep -qx '5.00 MiB              1   5.00 MiB'
 }
 
 @test "JSON has every frame" {
@@ -243,6 +306,8 @@ RUN=(at:1s map:0:64M:100us map:1:64M:1us stack:7 alloc:0:10M:1us alloc:0:10M:1us
 	grep -q 'older blocks are not known: the log lacks their events' out
 	"$TOOL" live --at=500ms a.gml >out
 	grep -qx 'live          not known: events as old as that were dropped' out
+	"$TOOL" live --at=500ms..2s a.gml | grep -qx 'live          not known: events as old as that were dropped'
+	"$TOOL" live --at=2s..2s a.gml | grep -qx 'device 0      allocated from 2.00 s on and alive at 2.00 s: 2.00 MiB in 1 block'
 }
 
 @test "leaks of a killed program are its live blocks" {
@@ -290,6 +355,10 @@ CACHE=(at:1s map:0:128M:1us stack:7 alloc:0:64M:1us stack:8 tensor:0:20M at:2s s
 	"$TOOL" live --at=peak --blocks a.gml | grep -qx 'device 0      at the peak, 3.00 s: 96.0 MiB in 2 blocks'
 	"$TOOL" live --at=peak --by=context a.gml | grep -qx 'device 0      at the peak, 3.00 s: 96.0 MiB in 2 blocks'
 	"$TOOL" leaks a.gml | grep -qx 'device 0      never freed: 13.0 MiB in 3 tensors'
+	"$TOOL" live --at=2s..3s a.gml >out
+	grep -qx 'device 0      allocated from 2.00 s on and alive at 3.00 s: 13.0 MiB in 3' out
+	grep -qx '              tensors' out
+	refute grep -q -e --blocks out
 	"$TOOL" live --json a.gml | jq -e '.logs[0].devices[0] | .level == "tensor" and .bytes == 13631488 and .blocks == 3 and
 		.under_bytes == 100663296 and .under_blocks == 2'
 	"$TOOL" live --json --blocks a.gml | jq -e '.logs[0].devices[0] | .level == "block" and has("under_bytes") == false'

@@ -74,8 +74,9 @@ WRONG = {
     "MEMORY": [("expected a size from 2M to 16T",
                 STRANGE + "0 1 1M 2097151 17T 16385G -1 NaN 50% 1Q 1e9".split())],
     "DEVICE": [("expected a number from 0 to 47", NUMBERS + "48 0,1 all".split())],
-    "AT": [("expected peak, oom, exit or a time like 1.5s",
-            STRANGE + "Peak end -1s 5 1x 1e9s peak,oom".split())],
+    "AT": [("expected peak, oom, exit, a time like 1.5s or a range like 1s..2.5s",
+            STRANGE + "Peak end -1s 5 1x 1e9s peak,oom 1s.. ..1s 2s..1s 1s..2s..3s 1s...2s "
+            "peak..exit 1s..2 1s-2s".split() + ["1" * 40 + "s..2s"])],
     "MAX": [
         ("expected COUNTER=VALUE", STRANGE + "mapped =1 = =".split()),
         ("expected a size like 2GiB",

@@ -130,11 +130,14 @@ static void stacks_json(struct gm_emit *emit, const struct view *view,
 static const char *moment_text(const struct view *view, const struct gm_options *options,
 			       const struct gm_alive_moment *moment, char *buf, size_t n)
 {
-	char time[32];
+	char time[32], from[32];
 	const uint64_t start = view->about->start;
 	gm_time_format(moment->at.time > start ? moment->at.time - start : 0, time, sizeof time);
 	if (view->leaks)
 		snprintf(buf, n, "never freed");
+	else if (options->at.range)
+		snprintf(buf, n, "allocated from %s on and alive at %s",
+			 gm_time_format(options->at.from, from, sizeof from), time);
 	else if (options->at.kind == GM_MOMENT_PEAK)
 		snprintf(buf, n, "at the peak, %s", time);
 	else if (options->at.kind == GM_MOMENT_OOM)
@@ -154,13 +157,19 @@ static uint64_t gone_count(const struct view *view, unsigned device)
 	return n;
 }
 
+/* Not of a range: its tensors may lie in older blocks. */
+static bool under_is_shown(const struct view *view, const struct gm_options *options)
+{
+	return view->level == GM_LEVEL_TENSORS && !options->at.range;
+}
+
 /* Tensors lie in segments of PyTorch's cache, which are blocks. */
 static void under_text(struct gm_emit *emit, const struct view *view, unsigned d,
 		       const struct gm_groups_part *part)
 {
 	char all[32], rest[32], blocks[48];
 	const uint64_t under = view->under[d];
-	if (view->level != GM_LEVEL_TENSORS || under < part->bytes)
+	if (!under_is_shown(view, emit->options) || under < part->bytes)
 		return;
 	gm_value_format(GM_BYTES(under), emit->options->unit, all, sizeof all);
 	gm_value_format(GM_BYTES(under - part->bytes), emit->options->unit, rest, sizeof rest);
@@ -171,7 +180,7 @@ static void under_text(struct gm_emit *emit, const struct view *view, unsigned d
 static void device_text(struct gm_emit *emit, const struct view *view, unsigned d,
 			const struct gm_groups_part *part)
 {
-	char label[32], bytes[32], blocks[48], when[64], gone[96] = "";
+	char label[32], bytes[32], blocks[48], when[96], gone[128] = "";
 	snprintf(label, sizeof label, "device %u", d);
 	gm_value_format(GM_BYTES(part->bytes), emit->options->unit, bytes, sizeof bytes);
 	gm_emit_break(emit);
@@ -283,7 +292,7 @@ static void device_show(struct gm_emit *emit, const struct view *view, unsigned 
 	gm_emit_value(emit, "bytes", GM_BYTES(part.bytes));
 	gm_emit_value(emit, "blocks", GM_COUNT(part.blocks));
 	gm_emit_value(emit, "level", GM_TEXT(gm_level_name(view->level)));
-	if (view->level == GM_LEVEL_TENSORS) {
+	if (under_is_shown(view, emit->options)) {
 		gm_emit_value(emit, "under_bytes", GM_BYTES(view->under[d]));
 		gm_emit_value(emit, "under_blocks", GM_COUNT(view->n_under[d]));
 	}
@@ -292,9 +301,9 @@ static void device_show(struct gm_emit *emit, const struct view *view, unsigned 
 	device_text(emit, view, d, &part);
 	refusal_show(emit, view, d);
 	giveup_show(emit, view, d);
-	if (!view->leaks)
+	if (!view->leaks && !emit->options->at.range)
 		gm_lending_show(emit, view->figures, d);
-	if (view->level == GM_LEVEL_TENSORS && !view->leaks)
+	if (under_is_shown(view, emit->options) && !view->leaks)
 		gm_owners_show(emit, &view->owners[d], view->figures);
 	if (emit->options->group != GM_GROUP_STACK)
 		group_table(emit, &part);
@@ -303,7 +312,7 @@ static void device_show(struct gm_emit *emit, const struct view *view, unsigned 
 	else
 		stacks_text(emit, view, &part);
 	rest_show(emit, view->level, &view->groups.rest[d]);
-	if (!view->leaks)
+	if (!view->leaks && !emit->options->at.range)
 		heaps_show(emit, view, d);
 	if (view->leaks || emit->options->at.kind == GM_MOMENT_EXIT)
 		gm_sites_show(emit, view->figures, d, rows_of(emit->options, SIZE_MAX));
@@ -331,18 +340,16 @@ static bool device_has(const struct view *view, unsigned d, enum gm_moment_kind 
 static const char *view_missing(const struct view *view, const struct gm_options *options)
 {
 	const char *missing = gm_alive_missing(view->about);
-	bool known = false, any = false;
-	for (unsigned d = 0; d < view->about->n_devices && d < GM_COUNTER_DEVICES; d++) {
-		known = known || view->moments[d].known;
+	bool any = false;
+	if (!missing)
+		missing = gm_alive_unknown(view->file, &options->at);
+	for (unsigned d = 0; d < view->about->n_devices && d < GM_COUNTER_DEVICES; d++)
 		any = any || device_has(view, d, options->at.kind);
-	}
 	if (missing || any)
 		return missing;
 	return options->at.kind == GM_MOMENT_OOM ? "at no time: no call lacked memory of a device"
-	       : options->at.kind == GM_MOMENT_TIME && !known
-		       ? "not known: events as old as that were dropped"
-	       : view->leaks ? "nothing: no call of the program allocated"
-			     : "nothing at any time";
+	       : view->leaks			 ? "nothing: no call of the program allocated"
+						 : "nothing at any time";
 }
 
 static void devices_show(struct gm_emit *emit, const struct view *view)
@@ -397,13 +404,13 @@ static const char *view_fill(struct view *view, struct gm_options *options)
 		refusals_time(view);
 	if (options->at.kind == GM_MOMENT_PEAK && !view->leaks)
 		gm_heaps_peak(view->file, view->moments);
-	if (view->level == GM_LEVEL_TENSORS)
+	if (under_is_shown(view, options))
 		under_find(view);
-	if (view->level == GM_LEVEL_TENSORS && !view->leaks)
+	if (under_is_shown(view, options) && !view->leaks)
 		gm_owners_find(view->owners, view->figures, view->moments);
 	gm_alive_find(view->file, view->moments, view->leaks, view->level, &view->alive);
 	gm_groups_make(&view->groups, &view->alive, options->group);
-	if (!view->leaks)
+	if (!view->leaks && !options->at.range)
 		gm_heaps_find(&view->heaps, view->file, view->moments);
 	return view_missing(view, options);
 }
@@ -419,7 +426,9 @@ static void log_show(struct gm_emit *emit, struct view *view)
 	symbols_find(view, options);
 	gm_emit_object(emit, NULL);
 	gm_logs_head(emit, view->figures);
-	gm_emit_value(emit, "at", GM_TEXT(ats[options->at.kind]));
+	gm_emit_value(emit, "at", GM_TEXT(options->at.range ? "range" : ats[options->at.kind]));
+	if (options->at.range)
+		gm_emit_value(emit, "from_ns", GM_NS(options->at.from));
 	gm_emit_value(emit, "missing", missing ? GM_TEXT(missing) : GM_NONE);
 	gm_emit_value(emit, "older_known", GM_BOOL(about->since_known));
 	if (missing)

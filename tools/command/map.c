@@ -339,5 +339,7 @@ int gm_map_main(const struct gm_command *self, int argc, char **argv)
 	int first = gm_options_parse(&options, self, argc, argv);
 	if (first == GM_OPTIONS_STOP)
 		return options.status;
+	if (options.at.range)
+		return gm_tool_usage(self->name, "--at: expected a moment, not a range");
 	return gm_logs_run_events(&options, argv + first, (size_t)(argc - first), logs_show);
 }

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "tools/log/alive.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
+#include "base/size.h"
 #include "tools/tool.h"
 
 enum { NOWHERE = 0, HEADS_LEAST = 1024 }; /* numbers of blocks count from 1 */
@@ -34,15 +36,39 @@ static unsigned row_of(const struct gm_record *r)
 	return r->device < GM_COUNTER_DEVICES ? r->device : GM_COUNTER_DEVICES - 1;
 }
 
+/* A time as the output rounds it, to three digits, is not behind the end. */
+const char *gm_alive_unknown(struct gm_log_file *file, const struct gm_moment_wish *wish)
+{
+	static char why[96];
+	const struct gm_log_about *about = gm_log_read_about(file);
+	const uint64_t length = about->end > about->start ? about->end - about->start : 0;
+	const uint64_t since = about->since - about->start;
+	char time[32];
+	if (wish->kind != GM_MOMENT_TIME)
+		return NULL;
+	if ((wish->range ? wish->from : wish->time) < since && about->recording)
+		snprintf(why, sizeof why, "not known: the recording began at %s",
+			 gm_time_format(since, time, sizeof time));
+	else if ((wish->range ? wish->from : wish->time) < since)
+		snprintf(why, sizeof why, "not known: events as old as that were dropped");
+	else if (wish->time > length + length / 200)
+		snprintf(why, sizeof why, "at no time: the log ends at %s",
+			 gm_time_format(length, time, sizeof time));
+	else
+		return NULL;
+	return why;
+}
+
 /* The end of a log, or a time, is the same record for all devices. */
 static void moments_all(struct gm_log_file *file, const struct gm_moment_wish *wish,
 			struct gm_alive_moment *moments)
 {
 	const struct gm_log_about *about = gm_log_read_about(file);
-	struct gm_alive_moment all = {true, {GM_ALIVE_END, about->end}};
+	struct gm_alive_moment all = {true, {GM_ALIVE_END, about->end}, 0};
 	if (wish->kind == GM_MOMENT_TIME) {
 		gm_moment_find(file, 0, true, wish, &all.at);
-		all.known = wish->time >= about->since - about->start;
+		all.known = !gm_alive_unknown(file, wish);
+		all.since = wish->range ? about->start + wish->from : 0;
 	}
 	for (unsigned d = 0; d < GM_COUNTER_DEVICES; d++)
 		moments[d] = all;
@@ -262,7 +288,7 @@ static void rest_finish(struct search *search)
 		bool found = b->state == FOUND ||
 			     ((b->state == BEGUN || (b->state == ENDED && !search->complete)) &&
 			      block_was_alive(search, b));
-		if (found)
+		if (found && b->time >= search->moments[b->device].since)
 			alive->blocks.at[to++] = *b;
 	}
 	alive->blocks.n = to;

@@ -36,10 +36,15 @@ struct gm_alive {
 struct gm_alive_moment {
 	bool known;
 	struct gm_moment at; /* at.records: GM_ALIVE_END after all events */
+	uint64_t since;	     /* blocks allocated before do not count; CLOCK_MONOTONIC */
 };
 
 /* Why the log has no live blocks, "no events in this log: ..."; NULL: it has the needed events. */
 const char *gm_alive_missing(const struct gm_log_about *about);
+
+/* Why the log does not know the blocks of a requested time or range, "at no time: the log ends at
+ * 3.00 s"; NULL: it does, or no time is requested. Valid until the next call. */
+const char *gm_alive_unknown(struct gm_log_file *file, const struct gm_moment_wish *wish);
 
 /* Find the requested moment of each device, with the driver's blocks. This and the next function
  * rewind the log and end the program when memory is short. */

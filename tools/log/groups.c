@@ -79,7 +79,7 @@ bool gm_groups_of_refusal(struct gm_groups *groups, struct gm_log_file *file,
 	gm_oom_read(file, &oom);
 	*by = oom.stacks ? GM_GROUP_STACK : GM_GROUP_SIZE;
 	for (unsigned d = 0; d < GM_COUNTER_DEVICES; d++)
-		moments[d] = (struct gm_alive_moment){oom.failure[d], {0, oom.time[d]}};
+		moments[d] = (struct gm_alive_moment){oom.failure[d], {0, oom.time[d]}, 0};
 	for (size_t i = 0; i < oom.groups.n; i++) {
 		const struct gm_oom_group *g = &oom.groups.at[i];
 		const struct gm_groups_one group = {oom.stacks ? g->stack : g->largest, g->bytes,

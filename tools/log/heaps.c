@@ -106,7 +106,7 @@ void gm_heaps_peak(struct gm_log_file *file, struct gm_alive_moment moments[GM_C
 		if (has[d] <= most[d])
 			continue;
 		most[d] = has[d];
-		moments[d] = (struct gm_alive_moment){true, {n, entry.record.time}};
+		moments[d] = (struct gm_alive_moment){true, {n, entry.record.time}, 0};
 	}
 	gm_blocks_free(&chunks);
 }

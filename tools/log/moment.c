@@ -7,6 +7,20 @@
 #include "log/read.h"
 #include "tools/log/blocks.h"
 
+/* "FROM..TO", with the dots at `dots`. */
+static bool range_parse(const char *text, const char *dots, struct gm_moment_wish *wish)
+{
+	char from[32];
+	const size_t n = (size_t)(dots - text);
+	if (n >= sizeof from)
+		return false;
+	memcpy(from, text, n);
+	from[n] = '\0';
+	wish->range = true;
+	return gm_time_parse(from, &wish->from) && gm_time_parse(dots + 2, &wish->time) &&
+	       wish->from <= wish->time;
+}
+
 bool gm_moment_parse(const char *text, struct gm_moment_wish *out)
 {
 	static const char *const names[] = {"peak", "oom", "exit"};
@@ -16,7 +30,8 @@ bool gm_moment_parse(const char *text, struct gm_moment_wish *out)
 			return true;
 		}
 	struct gm_moment_wish wish = {.kind = GM_MOMENT_TIME};
-	if (!gm_time_parse(text, &wish.time))
+	const char *dots = strstr(text, "..");
+	if (dots ? !range_parse(text, dots, &wish) : !gm_time_parse(text, &wish.time))
 		return false;
 	*out = wish;
 	return true;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A moment of a log, named by the user: the peak, out of memory, the end, or a time.
- * Single-threaded. */
+/* A moment of a log, named by the user: the peak, out of memory, the end, a time, or the end of a
+ * range of time. Single-threaded. */
 #ifndef GM_TOOLS_LOG_MOMENT_H
 #define GM_TOOLS_LOG_MOMENT_H
 
@@ -14,10 +14,13 @@ enum gm_moment_kind { GM_MOMENT_PEAK, GM_MOMENT_OOM, GM_MOMENT_EXIT, GM_MOMENT_T
 struct gm_moment_wish {
 	enum gm_moment_kind kind;
 	uint64_t time;	     /* for GM_MOMENT_TIME: ns since the start of the log */
+	uint64_t from;	     /* for a range, which ends at `time`: its begin */
+	bool range;	     /* only of GM_MOMENT_TIME */
 	enum gm_level level; /* whose peak; of tensors, out of memory is when the cache gave up */
 };
 
-/* "peak", "oom", "exit", or a time. False: other text. */
+/* "peak", "oom", "exit", a time, or a range "1s..2.5s" whose begin is not behind its end. False:
+ * other text. */
 bool gm_moment_parse(const char *text, struct gm_moment_wish *out);
 
 struct gm_moment {

@@ -57,6 +57,14 @@ void gm_frames_text(struct gm_emit *emit, const struct gm_symbols *symbols, uint
  */
 const char *gm_frames_place(const struct gm_symbols *symbols, uint32_t number, char *buf, size_t n);
 
+/*
+ * lines.c: the call site of a stack, by names that other runs of the program share: `name` is its
+ * place as above, but an address in no file is "code in no file"; `stem` is the name without the
+ * number of the line, "" if it has none. Both have room for n bytes. Returns the line; 0: none.
+ */
+unsigned gm_frames_site(const struct gm_symbols *symbols, uint32_t number, char *name, char *stem,
+			size_t n);
+
 /* lines.c: a call as one line, cut to `n`. Returns buf. */
 const char *gm_frames_call_text(const struct gm_frames_call *call, char *buf, size_t n);
 

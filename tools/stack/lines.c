@@ -204,24 +204,77 @@ void gm_frames_text(struct gm_emit *emit, const struct gm_symbols *symbols, uint
 		gm_emit_line(emit, "", "C frames only: the thread's frames of Python are unknown");
 }
 
+/* The call that stands for a stack: the innermost one of Python, else of C; NULL: none. *forward:
+ * the words before the stack of a forward call that has it; NULL: none. */
+static const struct gm_frames_call *place_find(const struct lines *lines,
+					       const struct gm_frames_call **forward)
+{
+	const struct gm_frames_call *calls = lines->calls.at;
+	size_t at = 0;
+	*forward = NULL;
+	while (at < lines->calls.n && !calls[at].python) {
+		*forward = calls[at].forward ? &calls[at] : *forward;
+		at++;
+	}
+	if (at < lines->calls.n)
+		return &calls[at];
+	*forward = NULL;
+	return lines->calls.n ? &calls[0] : NULL;
+}
+
+static void place_text(const struct gm_frames_call *place, const struct gm_frames_call *forward,
+		       char *buf, size_t n)
+{
+	if (!place)
+		*buf = '\0';
+	else if (forward && place->file)
+		snprintf(buf, n, "%s at %s:%u", backward_text(forward), path_end(place->file),
+			 place->line);
+	else
+		gm_frames_call_text(place, buf, n);
+}
+
 const char *gm_frames_place(const struct gm_symbols *symbols, uint32_t number, char *buf, size_t n)
 {
 	struct lines lines = {0};
+	const struct gm_frames_call *forward;
 	calls_find(&lines, symbols, number);
-	const struct gm_frames_call *calls = lines.calls.at, *forward = NULL;
-	size_t at = 0;
-	*buf = '\0';
-	while (at < lines.calls.n && !calls[at].python) {
-		forward = calls[at].forward ? &calls[at] : forward;
-		at++;
-	}
-	if (at == lines.calls.n && at > 0)
-		gm_frames_call_text(&calls[0], buf, n);
-	else if (at < lines.calls.n && forward && calls[at].file)
-		snprintf(buf, n, "%s at %s:%u", backward_text(forward), path_end(calls[at].file),
-			 calls[at].line);
-	else if (at < lines.calls.n)
-		gm_frames_call_text(&calls[at], buf, n);
+	const struct gm_frames_call *place = place_find(&lines, &forward);
+	place_text(place, forward, buf, n);
 	gm_array_free(&lines.calls);
 	return buf;
+}
+
+/* Remove the last ":LINE" of a name. "": it has none. */
+static void line_remove(const char *name, unsigned line, char *stem, size_t n)
+{
+	char text[16];
+	const char *found = NULL;
+	snprintf(text, sizeof text, ":%u", line);
+	for (const char *at = name; (at = strstr(at, text)); at++)
+		found = at;
+	if (line && found)
+		snprintf(stem, n, "%.*s%s", (int)(found - name), name, found + strlen(text));
+	else
+		*stem = '\0';
+}
+
+/* Names have room for less than gm_frames_call_text may write, so a long one is cut. */
+unsigned gm_frames_site(const struct gm_symbols *symbols, uint32_t number, char *name, char *stem,
+			size_t n)
+{
+	struct lines lines = {0};
+	const struct gm_frames_call *forward;
+	calls_find(&lines, symbols, number);
+	const struct gm_frames_call *place = place_find(&lines, &forward);
+	const bool bare =
+		place && !place->python && !place->in_object && !place->function && !place->forward;
+	const unsigned line = place ? place->line : 0;
+	if (bare)
+		snprintf(name, n, "code in no file");
+	else
+		place_text(place, forward, name, n);
+	line_remove(name, line, stem, n);
+	gm_array_free(&lines.calls);
+	return line;
 }

@@ -1,0 +1,231 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "tools/stack/sites.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "tools/log/groups.h"
+#include "tools/stack/frames.h"
+#include "tools/tool.h"
+
+enum { NAME_MOST = 512 };
+
+static _Noreturn void memory_exhausted(void)
+{
+	gm_tool_error("out of memory");
+	exit(GM_EXIT_FAILED);
+}
+
+/* --- the sites of a run --- */
+
+static const char *text_keep(struct gm_sites *sites, const char *text)
+{
+	char *copy = strdup(text);
+	if (!copy || !gm_array_push(&sites->texts, copy))
+		memory_exhausted();
+	return copy;
+}
+
+static int site_compare(const void *a, const void *b)
+{
+	const struct gm_site *x = a, *y = b;
+	return strcmp(x->name, y->name);
+}
+
+/* Add up the sites of one name. */
+static void sites_merge(struct gm_sites *sites)
+{
+	struct gm_site *at = sites->all.at;
+	size_t to = 0;
+	if (sites->all.n)
+		qsort(at, sites->all.n, sizeof *at, site_compare);
+	for (size_t i = 0; i < sites->all.n; i++) {
+		if (to && !strcmp(at[to - 1].name, at[i].name)) {
+			at[to - 1].bytes += at[i].bytes;
+			at[to - 1].blocks += at[i].blocks;
+		} else {
+			at[to++] = at[i];
+		}
+	}
+	sites->all.n = to;
+	sites->nameless = 0;
+	for (size_t i = 0; i < to; i++)
+		sites->nameless += !at[i].line && strstr(at[i].name, "+0x");
+}
+
+static void site_add(struct gm_sites *sites, const char *name, const char *stem, unsigned line,
+		     const struct gm_groups_one *group)
+{
+	const struct gm_site site = {text_keep(sites, name), text_keep(sites, stem), line,
+				     group->bytes, group->blocks};
+	if (!gm_array_push(&sites->all, site))
+		memory_exhausted();
+	sites->bytes += group->bytes;
+	sites->blocks += group->blocks;
+}
+
+static void group_add(struct gm_sites *sites, const struct gm_symbols *symbols,
+		      const struct gm_groups_one *group)
+{
+	const uint32_t stack = (uint32_t)group->key;
+	char name[NAME_MOST], stem[NAME_MOST];
+	const unsigned line = gm_frames_site(symbols, stack, name, stem, NAME_MOST);
+	if (!*name)
+		snprintf(name, sizeof name,
+			 stack ? "a stack that the log lacks" : "without a stack");
+	site_add(sites, name, stem, line, group);
+}
+
+static void groups_add(struct gm_sites *sites, struct gm_log_file *file,
+		       const struct gm_groups *groups, bool stacks)
+{
+	struct gm_symbols symbols = {.file = file};
+	for (size_t i = 0; stacks && i < groups->all.n; i++)
+		gm_frames_want(&symbols, (uint32_t)groups->all.at[i].key);
+	gm_symbols_resolve(&symbols);
+	for (size_t i = 0; i < groups->all.n; i++)
+		if (stacks)
+			group_add(sites, &symbols, &groups->all.at[i]);
+		else
+			site_add(sites, "without a stack", "", 0, &groups->all.at[i]);
+	for (unsigned d = 0; d < GM_COUNTER_DEVICES; d++)
+		if (groups->rest[d].blocks)
+			site_add(sites, "not in the record of the refusal", "", 0,
+				 &groups->rest[d]);
+	gm_symbols_free(&symbols);
+	sites_merge(sites);
+}
+
+/* A log without events has the blocks of its first refusal. */
+static bool refusal_add(struct gm_sites *sites, struct gm_log_file *file)
+{
+	struct gm_alive_moment moments[GM_COUNTER_DEVICES];
+	struct gm_groups groups;
+	enum gm_group by;
+	const bool any = gm_groups_of_refusal(&groups, file, moments, &by);
+	if (any)
+		groups_add(sites, file, &groups, by == GM_GROUP_STACK);
+	gm_groups_free(&groups);
+	return any;
+}
+
+const char *gm_sites_add(struct gm_sites *sites, struct gm_log_file *file,
+			 const struct gm_moment_wish *wish)
+{
+	const char *missing = gm_alive_missing(gm_log_read_about(file));
+	struct gm_alive_moment moments[GM_COUNTER_DEVICES] = {0};
+	struct gm_alive alive;
+	struct gm_groups groups;
+	if (missing)
+		return wish->kind == GM_MOMENT_OOM && refusal_add(sites, file) ? NULL : missing;
+	gm_alive_moments(file, wish, moments);
+	missing = gm_alive_unknown(file, wish);
+	if (missing)
+		return missing;
+	gm_alive_find(file, moments, false, wish->level, &alive);
+	gm_groups_make(&groups, &alive, GM_GROUP_STACK);
+	groups_add(sites, file, &groups, true);
+	gm_groups_free(&groups);
+	gm_alive_free(&alive);
+	return NULL;
+}
+
+void gm_sites_free(struct gm_sites *sites)
+{
+	for (size_t i = 0; i < sites->texts.n; i++)
+		free(sites->texts.at[i]);
+	gm_array_free(&sites->texts);
+	gm_array_free(&sites->all);
+}
+
+/* --- two runs --- */
+
+int64_t gm_site_diff_bytes(const struct gm_site_diff *diff)
+{
+	return (int64_t)((diff->new ? diff->new->bytes : 0) - (diff->old ? diff->old->bytes : 0));
+}
+
+int64_t gm_site_diff_blocks(const struct gm_site_diff *diff)
+{
+	return (int64_t)((diff->new ? diff->new->blocks : 0) - (diff->old ? diff->old->blocks : 0));
+}
+
+static const char *diff_name(const struct gm_site_diff *diff)
+{
+	return diff->new ? diff->new->name : diff->old->name;
+}
+
+static int sizes_compare(int64_t x, int64_t y)
+{
+	const uint64_t p = x < 0 ? -(uint64_t)x : (uint64_t)x;
+	const uint64_t q = y < 0 ? -(uint64_t)y : (uint64_t)y;
+	return (p < q) - (p > q);
+}
+
+static int diff_compare(const void *a, const void *b)
+{
+	const struct gm_site_diff *x = a, *y = b;
+	int order = sizes_compare(gm_site_diff_bytes(x), gm_site_diff_bytes(y));
+	if (!order)
+		order = sizes_compare(gm_site_diff_blocks(x), gm_site_diff_blocks(y));
+	return order ? order : strcmp(diff_name(x), diff_name(y));
+}
+
+/* The only site of `stem` in a run; NULL: none, or several. */
+static const struct gm_site *stem_find(const struct gm_sites *sites, const char *stem)
+{
+	const struct gm_site *found = NULL;
+	for (size_t i = 0; i < sites->all.n; i++) {
+		if (strcmp(sites->all.at[i].stem, stem) != 0)
+			continue;
+		if (found)
+			return NULL;
+		found = &sites->all.at[i];
+	}
+	return found;
+}
+
+/* The site of `run` of the same function and file, if its line alone moved; NULL: none. */
+static const struct gm_site *site_moved(const struct gm_site *site, const struct gm_sites *own,
+					const struct gm_sites *run)
+{
+	return *site->stem && stem_find(own, site->stem) ? stem_find(run, site->stem) : NULL;
+}
+
+static const struct gm_site *site_find(const struct gm_site *site, const struct gm_sites *own,
+				       const struct gm_sites *run)
+{
+	const struct gm_site *same =
+		run->all.n ? bsearch(site, run->all.at, run->all.n, sizeof *site, site_compare)
+			   : NULL;
+	return same ? same : site_moved(site, own, run);
+}
+
+static void diff_push(struct gm_site_diffs *diffs, const struct gm_site *old,
+		      const struct gm_site *new)
+{
+	if (!gm_array_push(&diffs->all, ((struct gm_site_diff){old, new})))
+		memory_exhausted();
+}
+
+void gm_site_diffs_make(struct gm_site_diffs *diffs, const struct gm_sites *old,
+			const struct gm_sites *new)
+{
+	*diffs = (struct gm_site_diffs){0};
+	for (size_t i = 0; i < new->all.n; i++)
+		diff_push(diffs, site_find(&new->all.at[i], new, old), &new->all.at[i]);
+	for (size_t i = 0; i < old->all.n; i++)
+		if (!site_find(&old->all.at[i], old, new))
+			diff_push(diffs, &old->all.at[i], NULL);
+	if (diffs->all.n)
+		qsort(diffs->all.at, diffs->all.n, sizeof *diffs->all.at, diff_compare);
+	while (diffs->changed < diffs->all.n &&
+	       (gm_site_diff_bytes(&diffs->all.at[diffs->changed]) ||
+		gm_site_diff_blocks(&diffs->all.at[diffs->changed])))
+		diffs->changed++;
+}
+
+void gm_site_diffs_free(struct gm_site_diffs *diffs)
+{
+	gm_array_free(&diffs->all);
+}
