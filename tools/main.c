@@ -82,7 +82,8 @@ static const struct gm_command commands[] = {
 	 "itself, or when COMMAND used no CUDA; 2 usage; 3 when a limit is exceeded."},
 	{"export", gm_export_main, GM_OPTIONS_ALWAYS | GM_OPTION_FORMAT | GM_OPTION_FILE,
 	 "[OPTION]... [LOG]", "Write a log in a format that other programs read",
-	 "csv: the events, one a row. openmetrics: the counters, for Prometheus.\n"
+	 "csv: the events, one a row. openmetrics: the counters, for Prometheus;\n"
+	 "prometheus: the same in its older text format, for promtool and node_exporter.\n"
 	 "chrome: a trace for Perfetto and chrome://tracing. pytorch: a snapshot for\n"
 	 "pytorch.org/memory_viz and torch.cuda._memory_viz.\n"
 	 "Without LOG: the newest run whose log *.gml lies in this folder.\n"

@@ -118,17 +118,34 @@ RUN=(at:1s map:0:64M:100us map:1:64M:1us stack:7 alloc:0:10M:1us alloc:0:10M:1us
 	END
 }
 
-@test "openmetrics: promtool accepts it" {
+@test "openmetrics: promtool makes blocks of it" {
 	command -v promtool >/dev/null || skip "no promtool"
 	mklog a.gml "${RUN[@]}"
-	"$TOOL" export --format=openmetrics a.gml >out
-	# check metrics reads the older text format, in which a counter family's name ends in _total.
-	awk '/^# TYPE .* counter$/ { counter = $3 } /^# / && $3 == counter { $3 = $3 "_total" } !/^# (UNIT|EOF)/' out >text
-	[ -z "$(promtool check metrics <text 2>&1)" ]
 	# Its parser of OpenMetrics needs samples with a time.
-	sed '/^#/!s/$/ 1795262403/' out >timed
+	"$TOOL" export --format=openmetrics a.gml | sed '/^#/!s/$/ 1795262403/' >timed
 	promtool tsdb create-blocks-from openmetrics timed blocks
 	[ -n "$(ls blocks)" ]
+}
+
+@test "prometheus: promtool check metrics accepts it as it is" {
+	command -v promtool >/dev/null || skip "no promtool"
+	SLURM_JOB_ID=$'\e[31m"red\\\n\xff' mklog a.gml "${RUN[@]}"
+	"$TOOL" export --format=prometheus a.gml >out
+	[ -z "$(promtool check metrics <out 2>&1)" ]
+	# It finds faults.
+	sed 's/_total/_sum/' out >bad
+	[ -n "$(promtool check metrics <bad 2>&1)" ]
+}
+
+@test "prometheus: the samples are those of openmetrics, and each family has the name of its samples" {
+	mklog a.gml "${RUN[@]}"
+	"$TOOL" export --format=prometheus a.gml >out
+	formed prometheus
+	"$TOOL" export --format=openmetrics a.gml >other
+	cmp <(grep -v '^#' out) <(grep -v '^#' other)
+	[ "$(grep -c '^# TYPE gpumem_.* counter$' out)" -eq "$(grep -c '^# TYPE gpumem_.*_total counter$' out)" ]
+	[ "$(grep -c '^# TYPE .* counter$' out)" -eq "$(grep -c '^# TYPE .* counter$' other)" ]
+	refute grep -qv -e '^# TYPE ' -e '^# HELP ' -e '^[^#]' out
 }
 
 @test "chrome: counters, blocks with their stacks, and instants" {
@@ -336,6 +353,10 @@ formed() {
 		;;
 	openmetrics)
 		awk -f "$BATS_TEST_DIRNAME/openmetrics.awk" out
+		;;
+	prometheus)
+		# As OpenMetrics.
+		sed -e 's/^\(# [A-Z]* [a-z0-9_]*\)_total /\1 /' -e '$a # EOF' out | awk -f "$BATS_TEST_DIRNAME/openmetrics.awk"
 		;;
 	chrome)
 		jq -e '.traceEvents | length > 0' out >/dev/null

@@ -52,6 +52,7 @@ static const char *const commands[][WORDS] = {
 	{"report", "--output=-"},
 	{"export", "--format=csv"},
 	{"export", "--format=openmetrics"},
+	{"export", "--format=prometheus"},
 	{"export", "--format=chrome"},
 	{"export", PICKLE},
 	{"plot"},

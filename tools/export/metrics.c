@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The counters of a log as OpenMetrics 1.0: gpumemstat(1), FORMATS. */
+/* The counters of a log as OpenMetrics 1.0, or in the older text format of Prometheus:
+ * gpumemstat(1), FORMATS. They differ in the lines that begin with #. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,6 +17,7 @@ enum { NAME_MOST = 96, LABEL_MOST = 4096 };
 struct metrics {
 	FILE *out;
 	const struct gm_figures *figures;
+	bool prometheus;	     /* the older format */
 	char labels[2 * LABEL_MOST]; /* labels of the process, on every sample */
 };
 
@@ -128,12 +130,15 @@ static void number_write(FILE *out, uint64_t value, unsigned decimals)
 
 /* --- families --- */
 
-static void family_begin(FILE *out, const char *name, const char *type, const char *unit)
+/* A counter's family has the name of its samples in the older format; OpenMetrics forbids that. */
+static void family_begin(const struct metrics *m, const char *name, const char *type,
+			 const char *unit)
 {
-	fprintf(out, "# TYPE %s %s\n", name, type);
-	if (*unit)
-		fprintf(out, "# UNIT %s %s\n", name, unit);
-	fprintf(out, "# HELP %s ", name);
+	const char *end = m->prometheus && strcmp(type, "counter") == 0 ? "_total" : "";
+	fprintf(m->out, "# TYPE %s%s %s\n", name, end, type);
+	if (*unit && !m->prometheus)
+		fprintf(m->out, "# UNIT %s %s\n", name, unit);
+	fprintf(m->out, "# HELP %s%s ", name, end);
 }
 
 /* The wall clock, ns, at a time of the log. */
@@ -162,7 +167,7 @@ static void counter_write(const struct metrics *m, unsigned counter)
 	const struct gm_figures *f = m->figures;
 	char name[NAME_MOST], device[32];
 	name_make(info, name, sizeof name);
-	family_begin(m->out, name, counter_only_grows(info) ? "counter" : "gauge",
+	family_begin(m, name, counter_only_grows(info) ? "counter" : "gauge",
 		     counter_is_moment(info) ? "seconds" : units[info->unit].name);
 	help_write(m->out, counter);
 	if (info->scope == GM_SCOPE_PROCESS)
@@ -181,21 +186,21 @@ static void log_write(const struct metrics *m)
 {
 	const struct gm_log_about *about = m->figures->about;
 	char host[LABEL_MOST], job[LABEL_MOST], mode[LABEL_MOST];
-	family_begin(m->out, PREFIX "log_info", "gauge", "");
+	family_begin(m, PREFIX "log_info", "gauge", "");
 	fputs("the process that wrote the log; always 1\n", m->out);
 	fprintf(m->out, PREFIX "log_info{%s,host=\"%s\",job=\"%s\",mode=\"%s\"} 1\n", m->labels,
 		label_escape(about->host, host, sizeof host),
 		label_escape(about->job, job, sizeof job),
 		label_escape(about->mode, mode, sizeof mode));
-	family_begin(m->out, PREFIX "log_start_timestamp_seconds", "gauge", "seconds");
+	family_begin(m, PREFIX "log_start_timestamp_seconds", "gauge", "seconds");
 	fputs("when the log was begun\n", m->out);
 	fprintf(m->out, PREFIX "log_start_timestamp_seconds{%s} ", m->labels);
 	number_write(m->out, about->start_wall, 9);
-	family_begin(m->out, PREFIX "log_end_timestamp_seconds", "gauge", "seconds");
+	family_begin(m, PREFIX "log_end_timestamp_seconds", "gauge", "seconds");
 	fputs("the log's last sign of life\n", m->out);
 	fprintf(m->out, PREFIX "log_end_timestamp_seconds{%s} ", m->labels);
 	number_write(m->out, wall_of(about, about->end), 9);
-	family_begin(m->out, PREFIX "log_closed", "gauge", "");
+	family_begin(m, PREFIX "log_closed", "gauge", "");
 	fputs("1: the log was closed cleanly\n", m->out);
 	fprintf(m->out, PREFIX "log_closed{%s} %d\n", m->labels, about->closed);
 }
@@ -204,7 +209,7 @@ static void devices_write(const struct metrics *m)
 {
 	const struct gm_figures *f = m->figures;
 	char name[2 * LABEL_MOST];
-	family_begin(m->out, PREFIX "device_memory_bytes", "gauge", "bytes");
+	family_begin(m, PREFIX "device_memory_bytes", "gauge", "bytes");
 	fputs("memory of the device\n", m->out);
 	for (unsigned d = 0; d < f->n_devices; d++)
 		if (f->devices[d].used)
@@ -216,12 +221,11 @@ static void devices_write(const struct metrics *m)
 				f->about->devices[d].total);
 }
 
-void gm_export_openmetrics(FILE *out, const struct gm_options *options, struct gm_figures *figures)
+static void log_export(FILE *out, struct gm_figures *figures, bool prometheus)
 {
-	struct metrics m = {.out = out, .figures = figures};
+	struct metrics m = {.out = out, .figures = figures, .prometheus = prometheus};
 	const struct gm_log_about *about = figures->about;
 	char program[LABEL_MOST], rank[32] = "";
-	(void)options;
 	if (about->rank >= 0)
 		snprintf(rank, sizeof rank, ",rank=\"%d\"", about->rank);
 	snprintf(m.labels, sizeof m.labels, "program=\"%s\",pid=\"%d\"%s",
@@ -230,5 +234,18 @@ void gm_export_openmetrics(FILE *out, const struct gm_options *options, struct g
 	devices_write(&m);
 	for (unsigned i = 0; i < GM_COUNTER_COUNT; i++)
 		counter_write(&m, i);
-	fputs("# EOF\n", out);
+	if (!prometheus)
+		fputs("# EOF\n", out);
+}
+
+void gm_export_openmetrics(FILE *out, const struct gm_options *options, struct gm_figures *figures)
+{
+	(void)options;
+	log_export(out, figures, false);
+}
+
+void gm_export_prometheus(FILE *out, const struct gm_options *options, struct gm_figures *figures)
+{
+	(void)options;
+	log_export(out, figures, true);
 }
