@@ -6,7 +6,7 @@ CLI_BATS = %D%/bundle.bats %D%/check.bats %D%/completion.bats %D%/conf.bats %D%/
 	%D%/plot.bats %D%/quickstart.bats %D%/ranks.bats %D%/readme.bats %D%/replay.bats %D%/replay_wrong.bats %D%/samples.bats \
 	%D%/report.bats %D%/short.bats %D%/start.bats %D%/summary.bats %D%/tables.bats %D%/top.bats %D%/torch.bats
 dist_check_SCRIPTS += $(CLI_BATS)
-EXTRA_DIST += %D%/browser.py %D%/cli.bash %D%/complete.zsh %D%/documents.py %D%/documents.txt %D%/growing.py %D%/openmetrics.awk %D%/packed.py %D%/report_browser.py %D%/report_functions.js %D%/report_lives.py %D%/report_page.py %D%/rows.py %D%/samples %D%/session.py %D%/svg.py %D%/terminal.py %D%/traces
+EXTRA_DIST += %D%/browser.py %D%/cli.bash %D%/complete.zsh %D%/documents.py %D%/documents.txt %D%/growing.py %D%/openmetrics.awk %D%/report_browser.py %D%/report_functions.js %D%/report_page.py %D%/rows.py %D%/samples %D%/session.py %D%/svg.py %D%/terminal.py %D%/trace.py %D%/traces %D%/packed.py %D%/report_lives.py
 TESTS += $(CLI_BATS)
 # documents.txt names these.
 EXTRA_DIST += tests/gpu/results/2026-11-27-H200x1-lines/training.txt tests/gpu/results/2026-11-27-H200x1-wheel/all.txt

@@ -108,7 +108,7 @@ CACHE=(at:1s map:0:128M:1us stack:300 to:4G alloc:0:20M:1us to:4G tensor:0:8M to
 	jq -e '.otherData | .blocks_from_bytes == 0 and .tensors_from_bytes == 0' out
 	events() { jq -c "[.traceEvents[] | select(.ph == \"$1\" and .cat == \"tensor\")]" out; }
 	[ "$(events b | jq -c 'map([.id, .args.bytes])')" = '[["0-t1",8388608],["0-t2",10485760],["0-t3",1048576],["0-t4",20971520]]' ]
-	[ "$(events e | jq -c 'map(.id)')" = '["0-t1","0-t4"]' ]
+	[ "$(events e | jq -c 'map(select(.args.alive_at_end | not) | .id)')" = '["0-t1","0-t4"]' ]
 	jq -e '[.traceEvents[] | select(.name == "device 0: tensors of PyTorch") | [.ts, .args.bytes]] ==
 		[[1000000, 8388608], [1000000, 18874368], [2000000, 11534336], [2000000, 40894464], [2000000, 11534336]]' out
 	jq -e '[.traceEvents[] | select(.name == "out of memory in PyTorch") | [.s, .args.bytes, .args.device]] == [["p", 1073741824, 0]]' out

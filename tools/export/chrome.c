@@ -14,7 +14,7 @@
 #include "tools/stack/frames.h"
 
 /* Limits: intervals of a curve, with at most three values each; blocks; frames of a block. */
-enum { INTERVALS = 20000, BLOCKS_MOST = 20000, FRAMES_MOST = 8 };
+enum { INTERVALS = 20000, BLOCKS_MOST = 20000, FRAMES_MOST = 8, PLACE_MOST = 256 };
 
 enum curve { IN_USE, MAPPED, REQUESTED, LENT, DRIVER, TENSORS, CURVES };
 static const char *const curve_names[CURVES] = {
@@ -53,14 +53,16 @@ struct trace {
 
 /* --- events --- */
 
-/* Write an event up to its arguments; event_end must follow. */
+/* Write an event up to its arguments; event_end must follow. Thread 0 stands for the whole process:
+ * it becomes the main thread, as Perfetto takes 0 for an idle CPU. */
 static void event_begin(struct trace *trace, const char *phase, const char *name, uint64_t ns,
 			uint32_t thread)
 {
 	fprintf(trace->out,
 		"%s\n{\"ph\":\"%s\",\"pid\":%d,\"tid\":%" PRIu32 ",\"ts\":%" PRIu64
 		".%03u,\"name\":",
-		trace->begun ? "," : "", phase, trace->figures->about->pid, thread, ns / 1000,
+		trace->begun ? "," : "", phase, trace->figures->about->pid,
+		thread ? thread : (uint32_t)trace->figures->about->pid, ns / 1000,
 		(unsigned)(ns % 1000));
 	gm_emit_json_string(trace->out, name);
 	trace->begun = true;
@@ -181,12 +183,24 @@ static void stack_write(struct trace *trace, uint32_t stack)
 	putc(']', trace->out);
 }
 
-/* The id of a block, or of a tensor, is its number on its device. */
+/* "10.0 MiB, train (project/train.py:7)": Perfetto has a track for each name. */
+static const char *block_name(const struct trace *trace, const struct gm_blocks_one *block,
+			      char *buf, size_t n)
+{
+	char size[32], place[PLACE_MOST];
+	gm_frames_place(&trace->symbols, block->stack, place, sizeof place);
+	snprintf(buf, n, "%s%s%s", gm_size_format(block->size, size, sizeof size),
+		 *place ? ", " : "", place);
+	return buf;
+}
+
+/* The id of a block, or of a tensor, is its number on its device. Begin and end have the same name.
+ */
 static void block_begin(struct trace *trace, enum gm_level level, const struct gm_blocks_one *block,
 			bool born, uint64_t ns, uint32_t thread)
 {
-	char size[32];
-	event_begin(trace, born ? "b" : "e", gm_size_format(block->size, size, sizeof size), ns,
+	char name[PLACE_MOST + 64];
+	event_begin(trace, born ? "b" : "e", block_name(trace, block, name, sizeof name), ns,
 		    thread);
 	fprintf(trace->out, ",\"cat\":\"%s\",\"id\":\"%u-%s%" PRIu64 "\",\"args\":{",
 		gm_level_name(level), block->device, level == GM_LEVEL_TENSORS ? "t" : "",
@@ -228,6 +242,20 @@ static void blocks_write(struct trace *trace, const struct gm_record *r, uint64_
 		return;
 	block_write(trace, GM_LEVEL_TENSORS, r, ns);
 	thin_set(trace, r->device, TENSORS, ns, trace->tensors[r->device]);
+}
+
+/* Blocks alive at the end of the log end there: an open event would have no length. */
+static void blocks_end(struct trace *trace, enum gm_level level, unsigned device)
+{
+	const struct gm_blocks *blocks = &trace->blocks[level][device];
+	for (size_t i = 0; i < blocks->room; i++) {
+		const struct gm_blocks_one *block = &blocks->at[i];
+		if (!block->id || block->size < trace->least[level])
+			continue;
+		block_begin(trace, level, block, false, gm_figures_length(trace->figures), 0);
+		fputs("\"alive_at_end\":true", trace->out);
+		event_end(trace);
+	}
 }
 
 /* The smallest size, a power of two, with at most BLOCKS_MOST blocks of it and above. */
@@ -302,9 +330,26 @@ static void events_write(struct trace *trace)
 		if (blocks)
 			blocks_write(trace, r, ns);
 	}
-	for (unsigned d = 0; d < GM_COUNTER_DEVICES; d++)
+	for (unsigned d = 0; d < GM_COUNTER_DEVICES; d++) {
 		for (unsigned i = 0; i < CURVES; i++)
 			thin_flush(trace, d, (enum curve)i);
+		for (unsigned i = 0; i <= trace->level; i++)
+			blocks_end(trace, (enum gm_level)i, d);
+	}
+}
+
+/* The end of the file. Older versions of Perfetto stop reading at a key that they do not know, and
+ * read times as ns where a displayTimeUnit says so, so this is behind the events and without one.
+ */
+static void other_write(const struct trace *trace)
+{
+	fputs("\n],\"otherData\":{\"log\":", trace->out);
+	gm_emit_json_string(trace->out, trace->figures->about->path);
+	fprintf(trace->out, ",\"blocks_from_bytes\":%" PRIu64, trace->least[GM_LEVEL_BLOCKS]);
+	if (trace->level == GM_LEVEL_TENSORS)
+		fprintf(trace->out, ",\"tensors_from_bytes\":%" PRIu64,
+			trace->least[GM_LEVEL_TENSORS]);
+	fputs("}}\n", trace->out);
 }
 
 void gm_export_chrome(FILE *out, const struct gm_options *options, struct gm_figures *figures)
@@ -320,15 +365,10 @@ void gm_export_chrome(FILE *out, const struct gm_options *options, struct gm_fig
 		least = trace.least[i] < least ? trace.least[i] : least;
 	}
 	gm_export_symbols(&trace.symbols, figures->file, least);
-	fputs("{\"displayTimeUnit\":\"ns\",\"otherData\":{\"log\":", out);
-	gm_emit_json_string(out, figures->about->path);
-	fprintf(out, ",\"blocks_from_bytes\":%" PRIu64, trace.least[GM_LEVEL_BLOCKS]);
-	if (trace.level == GM_LEVEL_TENSORS)
-		fprintf(out, ",\"tensors_from_bytes\":%" PRIu64, trace.least[GM_LEVEL_TENSORS]);
-	fputs("},\"traceEvents\":[", out);
+	fputs("{\"traceEvents\":[", out);
 	process_write(&trace);
 	events_write(&trace);
-	fputs("\n]}\n", out);
+	other_write(&trace);
 	for (unsigned i = 0; i <= GM_LEVEL_TENSORS; i++)
 		for (unsigned d = 0; d < GM_COUNTER_DEVICES; d++)
 			gm_blocks_free(&trace.blocks[i][d]);
