@@ -69,48 +69,45 @@ static __device__ __forceinline__ uint64_t helper_from(unsigned function)
 	return from;
 }
 
-static __device__ __forceinline__ void *helper_malloc(size_t size, size_t least, uint64_t from)
+/* Sizes that no heap has: NULL, which is counted. */
+static __device__ __forceinline__ void *helper_aligned(size_t size, size_t alignment, uint64_t from)
 {
-	void *address = least || !size ? gm_helper_malloc(least) : NULL;
-	gm_sites_malloc(gm_helper_heap, address, least, from);
-	return address;
-}
-
-static __device__ __forceinline__ void helper_free(void *address, uint64_t from)
-{
-	if (gm_sites_free(gm_helper_heap, address, from))
-		gm_helper_free(address);
+	size_t least = gm_aligned_size(ALIGNS, alignment, size);
+	return gm_sites_malloc(gm_helper_heap, least ? least : ~(size_t)0, from);
 }
 
 __device__ __noinline__ void *gm_helper_malloc_sited(size_t size)
 {
-	return helper_malloc(size, size, helper_from(GM_HELPER_SAVED_MALLOC));
+	return gm_sites_malloc(gm_helper_heap, size, helper_from(GM_HELPER_SAVED_MALLOC));
 }
 
 __device__ __noinline__ void gm_helper_free_sited(void *address)
 {
-	helper_free(address, helper_from(GM_HELPER_SAVED_FREE));
+	uint32_t wrong = gm_sites_free(gm_helper_heap, address);
+	if (wrong)
+		gm_sites_wrong(gm_helper_heap, address, wrong, helper_from(GM_HELPER_SAVED_FREE));
 }
 
 __device__ __noinline__ void *gm_helper_aligned_sited(size_t size, size_t alignment)
 {
-	return helper_malloc(1, gm_aligned_size(ALIGNS, alignment, size),
-			     helper_from(GM_HELPER_SAVED_ALIGNED));
+	return helper_aligned(size, alignment, helper_from(GM_HELPER_SAVED_ALIGNED));
 }
 
 __device__ __noinline__ void *gm_helper_malloc_second(size_t size)
 {
-	return helper_malloc(size, size, 0);
+	return gm_sites_malloc(gm_helper_heap, size, 0);
 }
 
 __device__ __noinline__ void gm_helper_free_second(void *address)
 {
-	helper_free(address, 0);
+	uint32_t wrong = gm_sites_free(gm_helper_heap, address);
+	if (wrong)
+		gm_sites_wrong(gm_helper_heap, address, wrong, 0);
 }
 
 __device__ __noinline__ void *gm_helper_aligned_second(size_t size, size_t alignment)
 {
-	return helper_malloc(1, gm_aligned_size(ALIGNS, alignment, size), 0);
+	return helper_aligned(size, alignment, 0);
 }
 
 static __device__ void helper_write_sited(bool call)

@@ -93,17 +93,21 @@ static bool is_taken(const struct fake_code *code, enum gm_takeover_function fun
 static void malloc_lane(void *arg, uint32_t thread)
 {
 	struct job *job = arg;
-	if (thread == 0)
-		job->address = policy->malloc(job->place->heap, job->size);
-	if (thread == 0 && job->sited)
-		gm_sites_malloc(job->place->heap, job->address, job->size, job->from);
+	if (thread != 0)
+		return;
+	job->address = job->sited ? gm_sites_malloc(job->place->heap, job->size, job->from)
+				  : policy->malloc(job->place->heap, job->size);
 }
 
 static void free_lane(void *arg, uint32_t thread)
 {
 	struct job *job = arg;
-	if (thread == 0 &&
-	    (!job->sited || gm_sites_free(job->place->heap, job->address, job->from)))
+	if (thread != 0)
+		return;
+	uint32_t wrong = job->sited ? gm_sites_free(job->place->heap, job->address) : 0;
+	if (wrong)
+		gm_sites_wrong(job->place->heap, job->address, wrong, job->from);
+	if (!job->sited)
 		policy->free(job->place->heap, job->address);
 }
 

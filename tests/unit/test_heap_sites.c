@@ -51,15 +51,14 @@ static void close_run(struct run *r)
 
 static void *site_malloc(struct run *r, size_t size, uint64_t from)
 {
-	void *address = gm_granule_malloc(&r->f.heap, size);
-	gm_sites_malloc(&r->f.heap, address, size, from);
-	return address;
+	return gm_sites_malloc(&r->f.heap, size, from);
 }
 
 static void site_free(struct run *r, void *address, uint64_t from)
 {
-	if (gm_sites_free(&r->f.heap, address, from))
-		gm_granule_free(&r->f.heap, address);
+	uint32_t wrong = gm_sites_free(&r->f.heap, address);
+	if (wrong)
+		gm_sites_wrong(&r->f.heap, address, wrong, from);
 }
 
 static void read_lane(void *arg, uint32_t thread)

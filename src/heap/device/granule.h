@@ -69,8 +69,9 @@ GM_DEVICE void *gm_granule_malloc(struct gm_heap *heap, size_t size)
 
 /* --- free --- */
 
-/* Free the run that begins at `offset`; if none begins there, it is an invalid free. */
-GM_DEVICE_SLOW void gm_granule_free_run(struct gm_heap *heap, uint64_t offset)
+/* Free the run that begins at `offset`; if none begins there, it is an invalid free. Returns their
+ * number. */
+GM_DEVICE_SLOW uint32_t gm_granule_free_run(struct gm_heap *heap, uint64_t offset)
 {
 	uint32_t granule = (uint32_t)(offset >> GM_GRANULE_SHIFT);
 	struct gm_slab *slab = gm_slab_of(heap, granule);
@@ -81,10 +82,11 @@ GM_DEVICE_SLOW void gm_granule_free_run(struct gm_heap *heap, uint64_t offset)
 		seen = gm_cas64(&slab->state, state, state & 0xfffff);
 		if (seen == state) {
 			gm_span_give(heap, granule, slab->run);
-			return;
+			return 0;
 		}
 	}
 	gm_add64(&heap->foreign_frees, 1);
+	return 1;
 }
 
 #define GM_NO_SLOT 0xffffffffu
@@ -103,39 +105,44 @@ GM_DEVICE uint32_t gm_granule_slot_at(const struct gm_granule_class *class_, uin
 	return begins && slot < gm_load32_cached(&class_->slots) ? slot : GM_NO_SLOT;
 }
 
-/*
- * Free an allocation; NULL is ignored. Any kernel, stream, block or lane may call it. Any other
- * address, even one inside of an allocation, is an invalid free: counted, and without effect.
- */
-GM_DEVICE void gm_granule_free(struct gm_heap *heap, void *address)
+/* gm_granule_free. Returns the number of invalid frees of this lane and those that it freed for. */
+GM_DEVICE uint32_t gm_granule_release(struct gm_heap *heap, void *address)
 {
 	uint64_t offset = (uint64_t)(uintptr_t)address - heap->base;
 	uint32_t granule = (uint32_t)(offset >> GM_GRANULE_SHIFT);
 	uint32_t c = GM_CLASSES, slot = GM_NO_SLOT, header = 0;
 	if (address == NULL)
-		return;
+		return 0;
 	struct gm_granules *all = gm_granules_of(heap);
 	if (offset < (uint64_t)heap->capacity << GM_GRANULE_SHIFT)
 		c = GM_CLASS(gm_load64(&gm_slab_of(heap, granule)->state)) - 1;
 	if (c < GM_CLASSES)
 		slot = gm_granule_slot_at(&all->class_[c], offset, &header);
-	if (slot == GM_NO_SLOT) {
-		gm_granule_free_run(heap, offset);
-		return;
-	}
+	if (slot == GM_NO_SLOT)
+		return gm_granule_free_run(heap, offset);
 	uint32_t *bits = gm_granule_bits(heap, gm_slab_of(heap, granule), granule, header);
 	/* A granule has 2^12 words at most, and a heap 2^19 granules. */
 	uint32_t mask = gm_match32(gm_active(), granule << 12 | slot >> 5);
 	uint32_t mine = gm_union(mask, 1u << (slot & 31));
 	gm_syncwarp(mask); /* all lanes have finished with their slots */
 	if (gm_lane() != gm_leader(mask))
-		return;
+		return 0;
 	uint32_t old = gm_and32(&bits[slot >> 5], ~mine);
 	uint32_t freed = gm_popc(old & mine), wrong = gm_popc(mask) - freed;
 	if (wrong)
 		gm_add64(&heap->foreign_frees, wrong);
 	if (freed)
 		gm_slab_drop(heap, granule, freed);
+	return wrong;
+}
+
+/*
+ * Free an allocation; NULL is ignored. Any kernel, stream, block or lane may call it. Any other
+ * address, even one inside of an allocation, is an invalid free: counted, and without effect.
+ */
+GM_DEVICE void gm_granule_free(struct gm_heap *heap, void *address)
+{
+	gm_granule_release(heap, address);
 }
 
 /* Bytes of the allocation, or of the free slot, that begins at `address`; 0: none. *live: it is an

@@ -19,7 +19,7 @@
  *   gm_block_warp() gm_block_warps() gm_block_sync()  for whole blocks of whole warps
  *   gm_load32/64 gm_store32/64 gm_add32/64 gm_cas32/64_relaxed
  *                                                     relaxed: atomic, and orders nothing else
- *   gm_store16 gm_or32_relaxed gm_count64             likewise; gm_count64 adds to a word
+ *   gm_load16 gm_store16 gm_count64                   likewise; gm_count64 adds to a word
  *   gm_load32/64_acquire gm_store32/64_release
  *   gm_add32/64_sync gm_or32_sync gm_and32_sync gm_and64 gm_exch64 gm_cas32/64
  *                                                     acquire and release; all return the old value

@@ -10,9 +10,12 @@
  *           count together
  *   number  of the site that allocated a block: 16 bits for each 16 bytes of the heap's addresses,
  *           written at the beginning of the block, so that blocks keep their sizes and addresses.
- *           A free sets GM_SITE_FREED: of several frees of a block at once only the first counts.
  *           Elsewhere these words have any value: the slot's bit decides whether a block begins
- *           there
+ *           there. Of several frees of a block at the same moment, those that come too late count
+ * at the site of the block
+ *
+ * A call has 24 registers, and what it keeps in the stack costs more time than what it reads: so a
+ * malloc or free is counted before it is made, by a function of its own.
  *
  * Nothing here waits, and each call is one that any lanes may make, converged or not. A figure may
  * be read while it changes.
@@ -26,9 +29,8 @@ enum {
 	GM_SITES = 1024,
 	GM_SITE_STRIPES = 32,
 	GM_SITE_PROBES = 64,
-	GM_SITE_FREED = 0x8000, /* in the number of a block */
-	GM_SITE_WORDS = 64,	/* half instructions of the code around a return address */
-	GM_SITE_NUMBERED = 16,	/* bytes of the heap for each number */
+	GM_SITE_WORDS = 64,    /* half instructions of the code around a return address */
+	GM_SITE_NUMBERED = 16, /* bytes of the heap for each number */
 };
 
 /* The counts of a site. Of a block: at the site that allocated it. Of a wrong free: at its own. */
@@ -109,59 +111,105 @@ GM_DEVICE void gm_sites_count(struct gm_sites *sites, uint32_t number, uint32_t 
 		gm_count64(count + 1, gm_popc(same) * size);
 }
 
-/* --- allocations --- */
+/* --- calls of the policy, counted --- */
 
-/* The place of a block's number. `address` is in the heap. */
-GM_DEVICE uint64_t gm_sites_place(const struct gm_heap *heap, const void *address)
+/* The place of a block's number. `offset` is in the heap. */
+GM_DEVICE uint16_t *gm_sites_number(const struct gm_heap *heap, uint64_t offset)
 {
-	return ((uint64_t)(uintptr_t)address - heap->base) / GM_SITE_NUMBERED;
+	return &heap->numbers[offset / GM_SITE_NUMBERED];
 }
 
-/* The call with the return address `from` asked for `size` bytes, and got `address`, or NULL. */
-GM_DEVICE void gm_sites_malloc(struct gm_heap *heap, const void *address, size_t size,
-			       uint64_t from)
+/* What a block of `size` bytes takes. */
+GM_DEVICE uint64_t gm_sites_bytes(const struct gm_heap *heap, size_t size)
 {
-	uint32_t number = gm_sites_find(heap->sites, from), kind = GM_SITE_NULLS;
-	uint64_t bytes = 0;
-	if (address) {
-		gm_store16(&heap->numbers[gm_sites_place(heap, address)], (uint16_t)number);
-		kind = GM_SITE_MALLOCS;
-		bytes = size <= 1024 * 1024
-				? gm_granule_size(gm_granule_class_of(size))
-				: (uint64_t)gm_granule_run_of(heap, size) << GM_GRANULE_SHIFT;
-	}
-	gm_sites_count(heap->sites, number, kind, bytes);
+	return size <= 1024 * 1024 ? gm_granule_size(gm_granule_class_of(size))
+				   : (uint64_t)gm_granule_run_of(heap, size) << GM_GRANULE_SHIFT;
 }
 
-/* Mark a block as free; its number before. */
-GM_DEVICE uint32_t gm_sites_mark(struct gm_heap *heap, const void *address)
+/* A malloc that is counted already got NULL. */
+GM_DEVICE_SLOW void gm_sites_refused(struct gm_heap *heap, uint32_t number, size_t size)
 {
-	uint64_t place = gm_sites_place(heap, address);
-	uint32_t shift = (uint32_t)(place & 1) * 16;
-	uint32_t *word = (uint32_t *)heap->numbers + place / 2;
-	return gm_or32_relaxed(word, (uint32_t)GM_SITE_FREED << shift) >> shift & 0xffff;
+	uint64_t bytes = gm_sites_bytes(heap, size);
+	uint64_t *count = heap->sites->counts[gm_sm() % GM_SITE_STRIPES][number].at;
+	gm_count64(&count[GM_SITE_MALLOCS], 0ull - 1);
+	gm_count64(&count[GM_SITE_BYTES], 0 - bytes);
+	gm_count64(&count[GM_SITE_NULLS], 1);
 }
 
-/* Before a free by the call with the return address `from`. True: the policy's free has to follow.
- * False: it was NULL, or a wrong free, which is counted. */
-GM_DEVICE bool gm_sites_free(struct gm_heap *heap, const void *address, uint64_t from)
+/* Count a malloc that the call with the return address `from` is about to make; its number. */
+GM_DEVICE_SLOW uint32_t gm_sites_begin(struct gm_heap *heap, size_t size, uint64_t from)
+{
+	uint32_t number = gm_sites_find(heap->sites, from);
+	gm_sites_count(heap->sites, number, GM_SITE_MALLOCS, gm_sites_bytes(heap, size));
+	return number;
+}
+
+/* gm_granule_malloc by the call with the return address `from`. */
+GM_DEVICE void *gm_sites_malloc(struct gm_heap *heap, size_t size, uint64_t from)
+{
+	uint32_t number = gm_sites_begin(heap, size, from);
+	void *address = gm_granule_malloc(heap, size);
+	if (address)
+		gm_store16(gm_sites_number(heap, (uint64_t)(uintptr_t)address - heap->base),
+			   (uint16_t)number);
+	else
+		gm_sites_refused(heap, number, size);
+	return address;
+}
+
+/* Count the free of `address` that is about to be made, from `size` bytes: at the site of the
+ * block. The number may be that of another block by then, after a wrong free at the same time. */
+GM_DEVICE_SLOW void gm_sites_freed(struct gm_heap *heap, const void *address, uint64_t size)
+{
+	uint64_t offset = (uint64_t)(uintptr_t)address - heap->base;
+	gm_sites_count(heap->sites, gm_load16(gm_sites_number(heap, offset)) % GM_SITES,
+		       GM_SITE_FREES, size);
+}
+
+/* Take back the count of `wrong` frees, as gm_sites_freed counted that of `address`. */
+GM_DEVICE void gm_sites_unfreed(struct gm_heap *heap, const void *address, uint64_t size,
+				uint32_t wrong)
+{
+	uint64_t offset = (uint64_t)(uintptr_t)address - heap->base;
+	uint32_t number = gm_load16(gm_sites_number(heap, offset)) % GM_SITES;
+	uint64_t *count = heap->sites->counts[gm_sm() % GM_SITE_STRIPES][number].at;
+	gm_count64(&count[GM_SITE_FREES], 0ull - wrong);
+	gm_count64(&count[GM_SITE_FREED_BYTES], 0 - wrong * size);
+}
+
+#define GM_SITE_NOT_FREED 0xffffffffu
+
+/* gm_granule_free. Unless it returns 0, gm_sites_wrong has to follow. */
+GM_DEVICE uint32_t gm_sites_free(struct gm_heap *heap, void *address)
 {
 	bool live;
 	if (address == NULL)
-		return false;
+		return 0;
 	uint64_t size = gm_granule_begins(heap, address, &live);
-	uint32_t kind = size ? GM_SITE_TWICE : GM_SITE_INVALID, number = GM_SITE_FREED;
-	if (live)
-		number = gm_sites_mark(heap, address);
-	if (number & GM_SITE_FREED) {
-		number = gm_sites_find(heap->sites, from);
-		size = 0;
+	if (!live)
+		return GM_SITE_NOT_FREED;
+	gm_sites_freed(heap, address, size);
+	return gm_granule_release(heap, address);
+}
+
+/*
+ * Count `wrong` frees, what gm_sites_free has returned, by the call with the return address `from`:
+ * of a free block, or of no block; or of a block that several lanes freed at the same moment.
+ */
+GM_DEVICE_SLOW void gm_sites_wrong(struct gm_heap *heap, void *address, uint32_t wrong,
+				   uint64_t from)
+{
+	bool live;
+	uint64_t size = gm_granule_begins(heap, address, &live);
+	if (wrong == GM_SITE_NOT_FREED) {
+		wrong = 1;
 		gm_count64(&heap->foreign_frees, 1);
 	} else {
-		kind = GM_SITE_FREES;
+		gm_sites_unfreed(heap, address, size, wrong);
 	}
-	gm_sites_count(heap->sites, number % GM_SITES, kind, size);
-	return kind == GM_SITE_FREES;
+	uint32_t number = gm_sites_find(heap->sites, from);
+	uint64_t *count = heap->sites->counts[gm_sm() % GM_SITE_STRIPES][number].at;
+	gm_count64(&count[size ? GM_SITE_TWICE : GM_SITE_INVALID], wrong);
 }
 
 /* --- reading, by `threads` lanes, of which this is `thread` --- */
