@@ -3,7 +3,7 @@
 CLI_BATS = %D%/bundle.bats %D%/check.bats %D%/completion.bats %D%/conf.bats %D%/diff.bats %D%/documents.bats \
 	%D%/doctor.bats %D%/exact.bats %D%/export.bats %D%/findings.bats %D%/frag.bats %D%/hist.bats %D%/image.bats \
 	%D%/inkernel.bats %D%/launch.bats %D%/live.bats %D%/long.bats %D%/map.bats %D%/options.bats %D%/pager.bats \
-	%D%/plot.bats %D%/quickstart.bats %D%/ranks.bats %D%/readme.bats %D%/replay.bats %D%/replay_wrong.bats %D%/samples.bats \
+	%D%/plot.bats %D%/pytest.bats %D%/quickstart.bats %D%/ranks.bats %D%/readme.bats %D%/replay.bats %D%/replay_wrong.bats %D%/samples.bats \
 	%D%/report.bats %D%/short.bats %D%/start.bats %D%/summary.bats %D%/tables.bats %D%/top.bats %D%/torch.bats
 dist_check_SCRIPTS += $(CLI_BATS)
 EXTRA_DIST += %D%/browser.py %D%/cli.bash %D%/complete.zsh %D%/documents.py %D%/documents.txt %D%/growing.py %D%/openmetrics.awk %D%/report_browser.py %D%/report_functions.js %D%/report_page.py %D%/rows.py %D%/samples %D%/session.py %D%/svg.py %D%/terminal.py %D%/trace.py %D%/traces %D%/packed.py %D%/report_lives.py

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
 # The wheel of `make wheel`: its contents, and its use in a fresh environment of Python from another folder.
-# Prints TAP. Run in the build folder. Only one test uses the network.
+# Prints TAP. Run in the build folder. Two tests use the network.
 . "${0%/*}/packages.bash"
 PYTHON=${PYTHON:-python3}
 NAME=gpumem-preload
@@ -44,7 +44,7 @@ contents() {
 	local data=$PACKAGE-$VERSION.data/data/share info=$PACKAGE-$VERSION.dist-info file
 	for file in $PACKAGE/bin/gpumemstat $PACKAGE/lib/libgpumem.so $PACKAGE/lib/libgpumem-core.so{,.0} \
 		$PACKAGE/lib/pkgconfig/gpumem.pc $PACKAGE/include/{gpumem.h,gpumem_vector.hpp,gpumem_device.cuh} \
-		$PACKAGE/{__init__,__main__}.py $info/{METADATA,WHEEL,RECORD,entry_points.txt,licenses/LICENSE} \
+		$PACKAGE/{__init__,__main__,pytest_plugin}.py $info/{METADATA,WHEEL,RECORD,entry_points.txt,licenses/LICENSE} \
 		"$data"/{bash-completion/completions/gpumemstat,zsh/site-functions/_gpumemstat} \
 		"$data"/fish/vendor_completions.d/gpumemstat.fish "$data"/doc/gpumem/{README.md,NEWS,LICENSE}; do
 		[ -s "$file" ] || { echo "no $file"; return 1; }
@@ -293,6 +293,27 @@ core = ctypes.CDLL($PACKAGE.prefix + '/lib/libgpumem-core.so.0')
 assert core.gpumem_mark(b'here') == 0"
 }
 
+# The plugin is found by its entry point. The failed test has the message of gpumemstat check.
+tested() {
+	$PYTHON -m venv "$WORK/tested"
+	timeout 120 "$WORK/tested/bin/python" -m pip install --quiet --retries 0 --timeout 20 'pytest>=7' ||
+		skip "pytest cannot be installed here"
+	"$WORK/tested/bin/python" -m pip install --quiet --no-index --no-deps "$WORK/$WHEEL"
+	cat >test_memory.py <<-'END'
+		import ctypes, pytest
+
+		@pytest.mark.gpumem_limits(leaks=False)
+		@pytest.mark.parametrize("leaks", [False, True])
+		def test_blocks(leaks):
+		    runtime, pointer = ctypes.CDLL("libcudart.so"), ctypes.c_void_p()
+		    assert runtime.cudaMalloc(ctypes.byref(pointer), ctypes.c_size_t(1 << 20)) == 0
+		    assert leaks or runtime.cudaFree(pointer) == 0
+	END
+	LD_LIBRARY_PATH=$SIM "$WORK/tested/bin/pytest" --gpumem --strict-markers >out 2>&1 || true
+	grep -q '1 failed, 1 passed' out || { cat out; return 1; }
+	grep -q 'live_blocks is 1, above 0 (--no-leaks)$' out
+}
+
 uninstalled() {
 	"$ENV/bin/python" -m pip uninstall --quiet --yes $NAME
 	files_of | diff "$WORK/before" -
@@ -324,5 +345,6 @@ try completions "the completions are in the environment's share"
 try compiled "a program compiles with the header and the library of --prefix, and runs"
 try packaged "pkg-config finds the same library"
 try loaded "ctypes loads the library of gpumem(3)"
+try tested "pytest --gpumem checks the limits of marked tests"
 try uninstalled "pip uninstall leaves no file"
 finish

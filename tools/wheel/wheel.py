@@ -32,6 +32,9 @@ ENTRY_POINTS = """\
 [console_scripts]
 {1} = {0}.__main__:main
 gpumemstat = {0}.__main__:gpumemstat
+
+[pytest11]
+gpumem = {0}.pytest_plugin
 """
 
 METADATA = """\
@@ -113,7 +116,7 @@ def collect(stage, source, wheel):
         shared = path.startswith("share" + os.sep)
         top = "%s-%s.data/data" % (package, version) if shared else package
         files["%s/%s" % (top, path)] = (data, executable)
-    for path in ("__init__.py", "__main__.py"):
+    for path in ("__init__.py", "__main__.py", "pytest_plugin.py"):
         files["%s/%s" % (package, path)] = (read(source, "tools", "wheel", "package", path), False)
     text = {
         "WHEEL": WHEEL.format(version=version, tag=tag),
