@@ -161,6 +161,51 @@ SITES_NEW=(to:64G at:1s map:0:256M:1us stack:5 alloc:0:1M:1us alloc:0:1M:1us sta
 	grep -qx 'symbols       sites without a name: 1 of old, 1 of new; live says why' out
 }
 
+@test "diff: sites of two builds match, whose addresses and lines differ" {
+	command -v "${CC:-cc}" >/dev/null || skip "no C compiler"
+	command -v addr2line >/dev/null || skip "no addr2line"
+	cat >old.c <<-'END'
+		#include <stddef.h>
+		int cudaMalloc(void **pointer, size_t size);
+		static void *blocks[4];
+		void same(void)
+		{
+			cudaMalloc(&blocks[0], 4 << 20);
+		}
+		void more(void)
+		{
+			for (int i = 1; i < 1 + MORE; i++)
+				cudaMalloc(&blocks[i], 2 << 20);
+		}
+		int main(void)
+		{
+			same();
+			more();
+			return 0;
+		}
+	END
+	mkdir old new
+	cp old.c old/program.c
+	mkdir -p far/near
+	cp old.c far/near/program.c
+	sed '2a int pad(int n) { return n * n + n / 7; }' old.c >new/program.c
+	"${CC:-cc}" -g -O0 -DMORE=1 -o old/program old/program.c -L"$SIM" -lcudart
+	(cd new && "${CC:-cc}" -g -O0 -DMORE=3 -o program program.c -L"$SIM" -lcudart)
+	(cd far && "${CC:-cc}" -g -O0 -DMORE=3 -o program near/program.c -L"$SIM" -lcudart)
+	"$TOOL" record -o far.gml -- far/program 2>err
+	"$TOOL" record -o old.gml -- old/program 2>err
+	"$TOOL" record -o new.gml -- new/program 2>err
+	"$TOOL" diff --json old.gml new.gml >out
+	jq -e '.sites.rows | map([.bytes, .blocks]) == [[4194304, 2], [0, 0]]' out
+	jq -e '.sites.rows | map(.old.site) == ["more (old/program.c:11)", "same (old/program.c:6)"]' out
+	jq -e '.sites.rows | map(.new.site) == ["more (new/program.c:12)", "same (new/program.c:7)"]' out
+	"$TOOL" diff old.gml new.gml | grep -qx '2.00 MiB  6.00 MiB  +4.00 MiB      +2  more (new/program.c:12), line 11 before'
+	# In another folder, at the same line.
+	"$TOOL" diff old.gml far.gml >out
+	grep -qx '2.00 MiB  6.00 MiB  +4.00 MiB      +2  more (near/program.c:11), before more' out
+	"$TOOL" diff --json old.gml far.gml | jq -e '.sites.rows | length == 2'
+}
+
 @test "diff by call site at other moments" {
 	mklog old.gml "${SITES_OLD[@]}" at:2s free:2:1us fail:0:7G:1G at:3s free:1:1us
 	mklog new.gml "${SITES_NEW[@]}" at:2s free:5:1us fail:0:7G:1G at:3s free:4:1us
@@ -174,6 +219,20 @@ SITES_NEW=(to:64G at:1s map:0:256M:1us stack:5 alloc:0:1M:1us alloc:0:1M:1us sta
 	"$TOOL" diff --at=exit old.gml new.gml | grep -qx 'sites         at the end of each'
 	"$TOOL" diff --at=1.5s..3s old.gml new.gml | grep -qx 'sites         allocated from 1.50 s on and alive at 3.00 s none'
 	"$TOOL" diff --at=1h old.gml new.gml | grep -qx 'sites         not known: old.gml: at no time: the log ends at 3.00 s'
+}
+
+@test "diff by call site when memory lacked, of logs without events" {
+	GPUMEM_LOG=small mklog old.gml at:1s map:0:64M:1us fail:0:7G:1G held:0:1M:3 held:0:10M:2 rest:0:512:4
+	GPUMEM_LOG=small mklog new.gml at:1s map:0:64M:1us fail:0:7G:1G held:0:1M:3 held:0:10M:3 rest:0:512:6
+	"$TOOL" diff --at=oom old.gml new.gml | sed -n '/^sites/,/ all$/p' >out
+	diff -u - out <<-'END'
+	sites         when memory lacked first
+
+	     old       new     change  blocks  site
+	23.0 MiB  33.0 MiB  +10.0 MiB      +1  without a stack
+	2.00 KiB  3.00 KiB  +1.00 KiB      +2  not in the record of the refusal
+	23.0 MiB  33.0 MiB  +10.0 MiB      +3  all
+	END
 }
 
 @test "diff by call site of tensors, if both runs have them" {

@@ -69,6 +69,8 @@ static const char *diff_text(const struct gm_site_diff *diff, char *buf, size_t 
 		snprintf(buf, n, "only old: %s", diff->old->name);
 	else if (diff->old->line != diff->new->line)
 		snprintf(buf, n, "%s, line %u before", diff->new->name, diff->old->line);
+	else if (strcmp(diff->old->name, diff->new->name) != 0)
+		snprintf(buf, n, "%s, before %s", diff->new->name, diff->old->name);
 	else
 		snprintf(buf, n, "%s", diff->new->name);
 	return buf;

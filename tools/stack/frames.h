@@ -59,11 +59,15 @@ const char *gm_frames_place(const struct gm_symbols *symbols, uint32_t number, c
 
 /*
  * lines.c: the call site of a stack, by names that other runs of the program share: `name` is its
- * place as above, but an address in no file is "code in no file"; `stem` is the name without the
- * number of the line, "" if it has none. Both have room for n bytes. Returns the line; 0: none.
+ * place as above, but an address in no file is "code in no file"; `file` is the name without the
+ * folder of the file, `stem` also without the number of the line; both are "" without a line.
  */
-unsigned gm_frames_site(const struct gm_symbols *symbols, uint32_t number, char *name, char *stem,
-			size_t n);
+enum { GM_FRAMES_SITE = 512 };
+struct gm_frames_site {
+	char name[GM_FRAMES_SITE], file[GM_FRAMES_SITE], stem[GM_FRAMES_SITE];
+	unsigned line; /* 0: none */
+};
+void gm_frames_site(const struct gm_symbols *symbols, uint32_t number, struct gm_frames_site *out);
 
 /* lines.c: a call as one line, cut to `n`. Returns buf. */
 const char *gm_frames_call_text(const struct gm_frames_call *call, char *buf, size_t n);

@@ -245,36 +245,39 @@ const char *gm_frames_place(const struct gm_symbols *symbols, uint32_t number, c
 	return buf;
 }
 
-/* Remove the last ":LINE" of a name. "": it has none. */
-static void line_remove(const char *name, unsigned line, char *stem, size_t n)
+/* Copy a name with its last `from` replaced. */
+static void name_replace(const char *name, const char *from, const char *to, char *buf, size_t n)
 {
-	char text[16];
 	const char *found = NULL;
-	snprintf(text, sizeof text, ":%u", line);
-	for (const char *at = name; (at = strstr(at, text)); at++)
+	for (const char *at = name; (at = strstr(at, from)); at++)
 		found = at;
-	if (line && found)
-		snprintf(stem, n, "%.*s%s", (int)(found - name), name, found + strlen(text));
-	else
-		*stem = '\0';
+	*buf = '\0';
+	if (found)
+		snprintf(buf, n, "%.*s%s%s", (int)(found - name), name, to, found + strlen(from));
 }
 
-/* Names have room for less than gm_frames_call_text may write, so a long one is cut. */
-unsigned gm_frames_site(const struct gm_symbols *symbols, uint32_t number, char *name, char *stem,
-			size_t n)
+static void site_files(const struct gm_frames_call *place, struct gm_frames_site *out)
+{
+	char from[GM_FRAMES_SITE], file[GM_FRAMES_SITE];
+	const char *slash = strrchr(place->file, '/'), *base = slash ? slash + 1 : place->file;
+	snprintf(from, sizeof from, "%s:%u", path_end(place->file), place->line);
+	snprintf(file, sizeof file, "%s:%u", base, place->line);
+	name_replace(out->name, from, file, out->file, sizeof out->file);
+	name_replace(out->name, from, base, out->stem, sizeof out->stem);
+}
+
+void gm_frames_site(const struct gm_symbols *symbols, uint32_t number, struct gm_frames_site *out)
 {
 	struct lines lines = {0};
 	const struct gm_frames_call *forward;
 	calls_find(&lines, symbols, number);
 	const struct gm_frames_call *place = place_find(&lines, &forward);
-	const bool bare =
-		place && !place->python && !place->in_object && !place->function && !place->forward;
-	const unsigned line = place ? place->line : 0;
-	if (bare)
-		snprintf(name, n, "code in no file");
+	*out = (struct gm_frames_site){.line = place ? place->line : 0};
+	if (place && !place->python && !place->in_object && !place->function && !place->forward)
+		snprintf(out->name, sizeof out->name, "code in no file");
 	else
-		place_text(place, forward, name, n);
-	line_remove(name, line, stem, n);
+		place_text(place, forward, out->name, sizeof out->name);
+	if (place && place->file && place->line)
+		site_files(place, out);
 	gm_array_free(&lines.calls);
-	return line;
 }

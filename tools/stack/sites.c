@@ -8,8 +8,6 @@
 #include "tools/stack/frames.h"
 #include "tools/tool.h"
 
-enum { NAME_MOST = 512 };
-
 static _Noreturn void memory_exhausted(void)
 {
 	gm_tool_error("out of memory");
@@ -53,11 +51,15 @@ static void sites_merge(struct gm_sites *sites)
 		sites->nameless += !at[i].line && strstr(at[i].name, "+0x");
 }
 
-static void site_add(struct gm_sites *sites, const char *name, const char *stem, unsigned line,
+static void site_add(struct gm_sites *sites, const struct gm_frames_site *named,
 		     const struct gm_groups_one *group)
 {
-	const struct gm_site site = {text_keep(sites, name), text_keep(sites, stem), line,
-				     group->bytes, group->blocks};
+	const struct gm_site site = {text_keep(sites, named->name),
+				     text_keep(sites, named->file),
+				     text_keep(sites, named->stem),
+				     named->line,
+				     group->bytes,
+				     group->blocks};
 	if (!gm_array_push(&sites->all, site))
 		memory_exhausted();
 	sites->bytes += group->bytes;
@@ -68,17 +70,19 @@ static void group_add(struct gm_sites *sites, const struct gm_symbols *symbols,
 		      const struct gm_groups_one *group)
 {
 	const uint32_t stack = (uint32_t)group->key;
-	char name[NAME_MOST], stem[NAME_MOST];
-	const unsigned line = gm_frames_site(symbols, stack, name, stem, NAME_MOST);
-	if (!*name)
-		snprintf(name, sizeof name,
+	struct gm_frames_site named;
+	gm_frames_site(symbols, stack, &named);
+	if (!*named.name)
+		snprintf(named.name, sizeof named.name,
 			 stack ? "a stack that the log lacks" : "without a stack");
-	site_add(sites, name, stem, line, group);
+	site_add(sites, &named, group);
 }
 
 static void groups_add(struct gm_sites *sites, struct gm_log_file *file,
 		       const struct gm_groups *groups, bool stacks)
 {
+	static const struct gm_frames_site without = {.name = "without a stack"};
+	static const struct gm_frames_site rest = {.name = "not in the record of the refusal"};
 	struct gm_symbols symbols = {.file = file};
 	for (size_t i = 0; stacks && i < groups->all.n; i++)
 		gm_frames_want(&symbols, (uint32_t)groups->all.at[i].key);
@@ -87,11 +91,10 @@ static void groups_add(struct gm_sites *sites, struct gm_log_file *file,
 		if (stacks)
 			group_add(sites, &symbols, &groups->all.at[i]);
 		else
-			site_add(sites, "without a stack", "", 0, &groups->all.at[i]);
+			site_add(sites, &without, &groups->all.at[i]);
 	for (unsigned d = 0; d < GM_COUNTER_DEVICES; d++)
 		if (groups->rest[d].blocks)
-			site_add(sites, "not in the record of the refusal", "", 0,
-				 &groups->rest[d]);
+			site_add(sites, &rest, &groups->rest[d]);
 	gm_symbols_free(&symbols);
 	sites_merge(sites);
 }
@@ -171,34 +174,44 @@ static int diff_compare(const void *a, const void *b)
 	return order ? order : strcmp(diff_name(x), diff_name(y));
 }
 
-/* The only site of `stem` in a run; NULL: none, or several. */
-static const struct gm_site *stem_find(const struct gm_sites *sites, const char *stem)
+static const char *site_file(const struct gm_site *site)
+{
+	return site->file;
+}
+
+static const char *site_stem(const struct gm_site *site)
+{
+	return site->stem;
+}
+
+/* The only site of a run with this text; NULL: none, or several. */
+static const struct gm_site *only_find(const struct gm_sites *run, const char *text,
+				       const char *(*text_of)(const struct gm_site *site))
 {
 	const struct gm_site *found = NULL;
-	for (size_t i = 0; i < sites->all.n; i++) {
-		if (strcmp(sites->all.at[i].stem, stem) != 0)
+	for (size_t i = 0; i < run->all.n; i++) {
+		if (strcmp(text_of(&run->all.at[i]), text) != 0)
 			continue;
 		if (found)
 			return NULL;
-		found = &sites->all.at[i];
+		found = &run->all.at[i];
 	}
 	return found;
 }
 
-/* The site of `run` of the same function and file, if its line alone moved; NULL: none. */
-static const struct gm_site *site_moved(const struct gm_site *site, const struct gm_sites *own,
-					const struct gm_sites *run)
-{
-	return *site->stem && stem_find(own, site->stem) ? stem_find(run, site->stem) : NULL;
-}
-
+/* The site of the other run that is this one of `own`; NULL: none. Each step is the same from both
+ * sides. */
 static const struct gm_site *site_find(const struct gm_site *site, const struct gm_sites *own,
 				       const struct gm_sites *run)
 {
-	const struct gm_site *same =
-		run->all.n ? bsearch(site, run->all.at, run->all.n, sizeof *site, site_compare)
-			   : NULL;
-	return same ? same : site_moved(site, own, run);
+	const char *(*const texts[])(const struct gm_site *) = {site_file, site_stem};
+	const struct gm_site *found = NULL;
+	if (run->all.n)
+		found = bsearch(site, run->all.at, run->all.n, sizeof *site, site_compare);
+	for (unsigned i = 0; i < 2 && !found; i++)
+		if (*texts[i](site) && only_find(own, texts[i](site), texts[i]))
+			found = only_find(run, texts[i](site), texts[i]);
+	return found;
 }
 
 static void diff_push(struct gm_site_diffs *diffs, const struct gm_site *old,

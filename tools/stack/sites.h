@@ -14,7 +14,8 @@
 
 struct gm_site {
 	const char *name; /* "train (project/train.py:7)", as gm_frames_place */
-	const char *stem; /* the name without its line; "": it has no line */
+	const char *file; /* the name without the folder of the file; "": it has no line */
+	const char *stem; /* also without the line; "" likewise */
 	unsigned line;
 	uint64_t bytes, blocks;
 };
@@ -44,8 +45,9 @@ struct gm_site_diffs {
 };
 
 /*
- * Sites of one name match. So do two whose line alone differs, if each run has one site of that
- * function and file: the line moved. Refers to `old` and `new`, which are sorted. The caller frees.
+ * Sites of one name match. So do two whose folder differs, and two whose line differs, too, if each
+ * run has one site of that function, file and line, or of that function and file: the project has
+ * another place, or the line moved. Refers to `old` and `new`. The caller frees.
  */
 void gm_site_diffs_make(struct gm_site_diffs *diffs, const struct gm_sites *old,
 			const struct gm_sites *new);
