@@ -36,6 +36,7 @@ static const char *const commands[][WORDS] = {
 	{"live", "--at=peak", "--json"},
 	{"live", "--at=oom"},
 	{"live", "--at=2s", "--by=size"},
+	{"live", "--at=1s..3s"},
 	{"live", "--by=context", "--json"},
 	{"leaks"},
 	{"leaks", "--json", "--by=size"},
