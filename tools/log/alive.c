@@ -46,10 +46,7 @@ const char *gm_alive_unknown(struct gm_log_file *file, const struct gm_moment_wi
 	char time[32];
 	if (wish->kind != GM_MOMENT_TIME)
 		return NULL;
-	if ((wish->range ? wish->from : wish->time) < since && about->recording)
-		snprintf(why, sizeof why, "not known: the recording began at %s",
-			 gm_time_format(since, time, sizeof time));
-	else if ((wish->range ? wish->from : wish->time) < since)
+	if ((wish->range ? wish->from : wish->time) < since)
 		snprintf(why, sizeof why, "not known: events as old as that were dropped");
 	else if (wish->time > length + length / 200)
 		snprintf(why, sizeof why, "at no time: the log ends at %s",
