@@ -164,6 +164,7 @@ SITES_NEW=(to:64G at:1s map:0:256M:1us stack:5 alloc:0:1M:1us alloc:0:1M:1us sta
 @test "diff: sites of two builds match, whose addresses and lines differ" {
 	command -v "${CC:-cc}" >/dev/null || skip "no C compiler"
 	command -v addr2line >/dev/null || skip "no addr2line"
+	[ -z "${SANITIZE_LIB:-}" ] || skip "the programs are built without the sanitizer"
 	cat >old.c <<-'END'
 		#include <stddef.h>
 		int cudaMalloc(void **pointer, size_t size);

@@ -6,6 +6,8 @@ TOP=$BATS_TEST_DIRNAME/../..
 
 # The package of the wheel, with the gpumemstat of this build; and tests of pytest that allocate.
 suite() {
+	[ -z "${SANITIZE_LIB:-}" ] || skip "Python has no sanitizer"
+	[ -z "$TEST_UNDER" ] || skip "Python would run under memcheck, too"
 	PYTEST=
 	for python in "${PYTHON:-python3}" /usr/bin/python3; do
 		! "$python" -c 'import sys, pytest; sys.exit(pytest.version_tuple < (7,))' 2>/dev/null || PYTEST=$python
