@@ -105,6 +105,11 @@ static uint64_t heap_limit(struct gm_inkernel *h)
 	return asked > limit && !set ? asked : limit;
 }
 
+static bool site_find(const struct gm_heap_site *site, struct gm_image_place *out)
+{
+	return gm_places_find(site->code, GM_HEAP_SITE_WORDS / 2, out);
+}
+
 static bool heap_make(struct gm_inkernel *h)
 {
 	const struct gm_knobs *knobs = gm_knob_get();
@@ -115,6 +120,7 @@ static bool heap_make(struct gm_inkernel *h)
 		.policy = gm_heap_wanted(knobs),
 		.limit = heap_limit(h),
 		.sites = knobs->heap_sites.flag,
+		.site_find = site_find,
 		.image = gm_heap_image(gm_heap_wanted(knobs)),
 		.guard = guard_set,
 		.trim_after = knobs->trim_after.trim.after,
@@ -426,5 +432,6 @@ void gm_inkernel_forget(void)
 	atomic_store_explicit(&all, NULL, memory_order_relaxed);
 	atomic_store(&second_wanted, false);
 	gm_lock_init(&lock, GM_LOCK_RANK_SHIM);
+	gm_places_forget();
 	gm_heap_forget_all();
 }

@@ -8,6 +8,8 @@
  * in place is read only at the first look-up of a kernel or module in it.
  */
 #include "image/image.h"
+#include "image/places.h"
+#include "knob/knob.h"
 #include "shim/entry/object.h"
 #include "shim/kernel/handle.h"
 #include "shim/kernel/inkernel.h"
@@ -59,6 +61,8 @@ static struct judged image_judge(const void *image, const char *path)
 			 : gm_image_file_allocates(path, arch, &j.verdict);
 	if (may && gm_image_uses_runtime(&j.verdict))
 		gm_inkernel_want_second();
+	if (may && gm_knob_get()->heap_sites.flag)
+		gm_places_keep(image, path, arch);
 	j.kind = may ? GM_HANDLE_ALLOCATES : GM_HANDLE_HARMLESS;
 	j.image = image;
 	j.path = path;

@@ -23,6 +23,7 @@
 
 #include "base/debug.h"
 #include "context/context.h"
+#include "image/places.h"
 #include "knob/knob.h"
 #include "pool/pool.h"
 
@@ -37,14 +38,6 @@ struct gm_heap_site {
 };
 enum { GM_HEAP_SITE_WORDS = 64 };
 
-/* Where that is in the program. Texts are cut. */
-struct gm_heap_place {
-	char function[1024]; /* mangled; "": not known */
-	uint64_t offset;     /* of the return address in the function */
-	char file[1024];     /* "": not known */
-	uint32_t line;
-};
-
 struct gm_heap_config {
 	const struct gm_driver *driver;
 	struct gm_pool *pool;	    /* of the context's device; outlives the heap */
@@ -56,7 +49,7 @@ struct gm_heap_config {
 	bool sites;
 	/* Name a new site for the log: fill in the zeroed *out, or false. Called with the heap's
 	 * lock held. May be NULL. */
-	bool (*site_find)(const struct gm_heap_site *site, struct gm_heap_place *out);
+	bool (*site_find)(const struct gm_heap_site *site, struct gm_image_place *out);
 	bool own;	/* the program made it through gpumem.h: for the log */
 	uint64_t limit; /* bytes mapped at most, rounded down to granules: gm_heap_limit */
 	/* The heap's own kernel: gm_heap_image, or the simulated driver's image. */

@@ -147,7 +147,7 @@ static void site_record_name(struct gm_heap_host *heap, uint32_t number, unsigne
 	const struct gm_heap_site site = {heap->sited[number].last.address,
 					  heap->shared->sites.code[number].word};
 	struct gm_record record = record_begin(heap, GM_RECORD_SITE, number, flags);
-	struct gm_heap_place *place = calloc(1, sizeof *place);
+	struct gm_image_place *place = calloc(1, sizeof *place);
 	record.address = site.address;
 	if (place && site.address && heap->config.site_find &&
 	    heap->config.site_find(&site, place)) {

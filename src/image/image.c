@@ -26,6 +26,7 @@ struct walk {
 	unsigned number; /* of the container */
 	gm_image_see *see;
 	gm_image_kernel *kernel;
+	gm_image_code_see *code;
 	void *arg;
 	struct gm_image_verdict *out;
 };
@@ -33,7 +34,7 @@ struct walk {
 /* If no caller sees each part, the first yes is enough. */
 static bool walk_is_done(const struct walk *walk)
 {
-	return !walk->see && walk->out->answer == GM_IMAGE_YES;
+	return !walk->see && !walk->code && walk->out->answer == GM_IMAGE_YES;
 }
 
 static void code_judge_plain(struct gm_view *code, struct gm_image_part *part,
@@ -81,6 +82,26 @@ static void code_judge_packed(const struct gm_view *code, struct gm_image_part *
 	free(bytes);
 }
 
+/* Show the code of a cubin, instead of judging it. */
+static void part_show(const struct walk *walk, struct gm_view *code,
+		      const struct gm_image_part *part)
+{
+	enum gm_image_why why;
+	if (part->kind != GM_IMAGE_CUBIN && part->kind != GM_IMAGE_OBJECT)
+		return;
+	if (part->packing == GM_IMAGE_RAW) {
+		walk->code(walk->arg, code);
+		return;
+	}
+	if (part->packing != GM_IMAGE_LZ4 && part->packing != GM_IMAGE_ZSTD)
+		return;
+	struct gm_view plain = {.at = gm_unpack(part->packing, code, part->size, &why),
+				.size = part->size};
+	if (plain.at)
+		walk->code(walk->arg, &plain);
+	free((void *)(uintptr_t)plain.at);
+}
+
 /* A verdict may need a part of the code only; the names of kernels need all of it. */
 static void part_name_kernels(const struct walk *walk, const struct gm_view *code,
 			      const struct gm_image_part *part)
@@ -104,6 +125,10 @@ static void part_name_kernels(const struct walk *walk, const struct gm_view *cod
 static void part_judge(struct walk *walk, struct gm_view *code, struct gm_image_part *part)
 {
 	struct gm_image_verdict verdict;
+	if (walk->code) {
+		part_show(walk, code, part);
+		return;
+	}
 	gm_verdict_begin(&verdict);
 	if (part->kind == GM_IMAGE_LTO)
 		gm_verdict_add(&verdict, GM_IMAGE_WHY_LTO);
@@ -346,23 +371,43 @@ static void *file_read(int fd, size_t *size, enum gm_image_why *why)
 	return bytes;
 }
 
-bool gm_image_file_allocates(const char *path, unsigned arch, struct gm_image_verdict *out)
+static void walk_file(struct walk *walk, const char *path)
 {
 	enum gm_image_why why = GM_IMAGE_WHY_FILE;
 	size_t size;
 	int saved = errno, fd = gm_sys_open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK, 0);
 	void *bytes = fd >= 0 ? file_read(fd, &size, &why) : NULL;
 	if (bytes) {
-		struct walk walk = {.arch = arch, .out = out};
 		struct gm_view view = {.at = bytes, .size = size};
-		walk_image(&walk, &view);
+		walk_image(walk, &view);
 		free(bytes);
 	} else {
-		gm_verdict_begin(out);
-		gm_verdict_add(out, why);
+		gm_verdict_begin(walk->out);
+		gm_verdict_add(walk->out, why);
 	}
 	if (fd >= 0)
 		gm_sys_close(fd);
 	errno = saved;
+}
+
+bool gm_image_file_allocates(const char *path, unsigned arch, struct gm_image_verdict *out)
+{
+	struct walk walk = {.arch = arch, .out = out};
+	walk_file(&walk, path);
 	return out->answer != GM_IMAGE_NO;
+}
+
+void gm_image_cubins(const void *image, const char *path, unsigned arch, gm_image_code_see *see,
+		     void *arg)
+{
+	struct gm_image_verdict ignored;
+	struct walk walk = {
+		.arch = arch, .follow = image, .code = see, .arg = arg, .out = &ignored};
+	struct gm_view view = gm_view_of(image, 0);
+	int saved = errno;
+	if (image)
+		walk_image(&walk, &view);
+	else
+		walk_file(&walk, path);
+	errno = saved;
 }

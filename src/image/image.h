@@ -117,6 +117,13 @@ typedef void gm_image_see(void *arg, const struct gm_image_part *part,
 void gm_image_walk(const void *image, size_t size, gm_image_see *see, gm_image_kernel *kernel,
 		   void *arg, struct gm_image_verdict *out);
 
+/* Call `see` with the code of each cubin that gm_image_allocates would judge in an image, or else
+ * in the file `path`: unpacked, valid during the call. Its end may be unknown (view.h). */
+struct gm_view;
+typedef void gm_image_code_see(void *arg, struct gm_view *code);
+void gm_image_cubins(const void *image, const char *path, unsigned arch, gm_image_code_see *see,
+		     void *arg);
+
 /* Texts for users; static, except those in `buf`. */
 const char *gm_image_answer_name(enum gm_image_answer answer);
 const char *gm_image_why_text(enum gm_image_why why);

@@ -219,7 +219,8 @@ GM_DEVICE void gm_sites_read_code(uint64_t address, struct gm_site_code *code)
 	uint64_t first = address - sizeof *code / 2, page = (address - 16) >> 12;
 	for (uint32_t i = 0; i < GM_SITE_WORDS; i++) {
 		uint64_t at = first + i * sizeof(uint64_t);
-		uint64_t word = at >> 12 == page ? *(const volatile uint64_t *)(uintptr_t)at : 0;
+		uint64_t word =
+			at >> 12 == page ? gm_peek64_system((const uint64_t *)(uintptr_t)at) : 0;
 		gm_post64_system(&code->word[i], word);
 	}
 }
