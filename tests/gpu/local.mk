@@ -8,12 +8,14 @@ GPU_BUILT = runtime cycles turns limits idle ipc late ordered capture peer pair 
 # Programs of README's walk to the source line: with debug information of the host code, and line numbers of
 # kernels.
 GPU_WALKED = words waves
+# Programs whose kernels leak and free wrongly, by line; sites_cost shows the cost of the counts.
+GPU_SITED = sites_tree sites_twice sites_null sites_cost
 LINES_COPIED = big.py frameworks.py named.py oom.py run.sh snapshot.py
 EXTRA_DIST += $(LINES_COPIED:%=%D%/lines/%)
-GPU_COPIED = cycled.sh repeated.sh train.py with_cupy.py with_cupy_core.py with_cupy_inkernel.py with_jax.py with_nccl.py with_nccl_two.py with_numba.py with_torch_core.py with_torch_ipc.py with_torch_lt.py with_torch_recording.py with_torch_streams.py with_torch_tokens.py under.sh run.sh others.py others.txt roads.py
+GPU_COPIED = cycled.sh repeated.sh sited.py sited.sh sites_cost.sh train.py with_cupy.py with_cupy_core.py with_cupy_inkernel.py with_jax.py with_nccl.py with_nccl_two.py with_numba.py with_torch_core.py with_torch_ipc.py with_torch_lt.py with_torch_recording.py with_torch_streams.py with_torch_tokens.py under.sh run.sh others.py others.txt roads.py
 dist_check_SCRIPTS += %D%/others.bats
 TESTS += %D%/others.bats
-EXTRA_DIST += %D%/gpu.h %D%/heap.h %D%/heap.cu %D%/hostchunk.h %D%/hostchunk_calls.h %D%/hostchunk_reach.h $(GPU_BUILT:%=%D%/%.cu) $(GPU_WALKED:%=%D%/%.cu) $(GPU_COPIED:%=%D%/%) \
+EXTRA_DIST += %D%/gpu.h %D%/heap.h %D%/heap.cu %D%/hostchunk.h %D%/hostchunk_calls.h %D%/hostchunk_reach.h $(GPU_BUILT:%=%D%/%.cu) $(GPU_WALKED:%=%D%/%.cu) $(GPU_SITED:%=%D%/%.cu) $(GPU_COPIED:%=%D%/%) \
 	$(ODD_SOURCES) $(ODD_ROWS) %D%/odd.h %D%/driver.cc %D%/inkernel_jit.cc %D%/inkernel_load.cc %D%/inkernel_load.h %D%/inkernel_module.cu %D%/inkernel_restore.c %D%/kernels.cu %D%/grow.cu %D%/core_contexts.c %D%/torch_adapter.cc
 GPU_ARCH = sm_90
 GPU_NVCC = $(NVCC) -arch=$(GPU_ARCH) -O2 -std=c++17 --extended-lambda -Wno-deprecated-gpu-targets
@@ -30,6 +32,8 @@ gpu-bundle: all api/gpumem_device.cuh
 		$(GPU_NVCC) $(GPU_SRC)/$$p.cu -o gpu-bundle/$$p -Xlinker --as-needed $(GPU_LIBS) || exit 1; done
 	for p in $(GPU_WALKED); do \
 		$(GPU_NVCC) -lineinfo -Xcompiler -g -Xlinker --build-id $(GPU_SRC)/$$p.cu -o gpu-bundle/$$p || exit 1; done
+	for p in $(GPU_SITED); do $(GPU_NVCC) -lineinfo $(GPU_SRC)/$$p.cu -o gpu-bundle/$$p || exit 1; done
+	cp $(GPU_SITED:%=$(GPU_SRC)/%.cu) gpu-bundle/
 	$(GPU_NVCC) $(top_srcdir)/tests/workloads/lists.cu -o gpu-bundle/lists
 	$(GPU_NVCC) -I api -I $(top_srcdir)/api $(GPU_SRC)/grow.cu -o gpu-bundle/grow -L.libs -lgpumem-core
 	for how in HEADER INLINED; do $(GPU_NVCC) -DCHURN_$$how -I api -I $(top_srcdir)/api $(GPU_SRC)/churn.cu \
