@@ -516,6 +516,17 @@ static bool events_check(struct gm_log_file *file, struct events *events, const 
 	return true;
 }
 
+/* A call of malloc in kernels: its blocks do not exceed their peak. */
+static bool site_check(const struct gm_record *r, const struct why *why)
+{
+	if (r->kind == GM_RECORD_SITE_BLOCKS && r->address > r->held)
+		return check_fail(why,
+				  "call %" PRIu64 " of malloc in kernels has %" PRIu64
+				  " bytes, above their peak, which is %" PRIu64,
+				  r->id, r->address, r->held);
+	return true;
+}
+
 static bool file_check(struct gm_log_file *file, const struct why *why)
 {
 	struct gm_log_entry entry;
@@ -533,8 +544,9 @@ static bool file_check(struct gm_log_file *file, const struct why *why)
 			return false;
 	gm_log_read_rewind(file);
 	while (gm_log_read_next(file, &entry))
-		if (entry.sample && !(parts_check(&entry, why) && bins_check(&entry, why) &&
-				      sample_check(file, &entry, why)))
+		if (!site_check(&entry.record, why) ||
+		    (entry.sample && !(parts_check(&entry, why) && bins_check(&entry, why) &&
+				       sample_check(file, &entry, why))))
 			return false;
 	if (!file->about.closed || !file->about.complete)
 		return true;

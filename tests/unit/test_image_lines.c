@@ -232,7 +232,6 @@ static void test_places(void)
 	TAP_OK(!gm_places_find(words, 32, &place), "but not most");
 	code_take(words, 1, 9);
 	TAP_OK(!gm_places_find(words, 32, &place), "there is no call before it");
-	gm_places_forget();
 }
 
 /* --- damage --- */
