@@ -186,7 +186,7 @@ record() {
 				'.knobs[] | select(.name == $name) | .value == $word and .source == "environment"' >taken || { echo $name=$word; return 1; }
 		done
 	done <choices
-	jq -e '[.knobs[] | select(.values == "0, 1").name] == ["GPUMEM_ENABLE"]' out
+	jq -e '[.knobs[] | select(.values == "0, 1").name] == ["GPUMEM_ENABLE", "GPUMEM_HEAP_SITES"]' out
 	jq -e '.knobs[] | select(.name == "GPUMEM_LOG_EVENTS").values | startswith("all, none, or a list of allocate, free, ")' out
 	jq -e '.knobs[] | select(.name == "GPUMEM_LIMIT").values == null' out
 	"$TOOL" env | grep -qx '    what is written to the log; LEVEL,TIME: .*'

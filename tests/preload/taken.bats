@@ -217,3 +217,13 @@ sited() {
 	prints second "the second set: the heap's" '0 strangers'
 	prints ends 'one after the other: 40'
 }
+
+@test "record counts calls of kernels by place, except with GPUMEM_HEAP_SITES=0" {
+	local set n
+	for set in :5 GPUMEM_HEAP_SITES=0:0; do
+		env ${set%:*} ./gpumemstat record -o "$BATS_TEST_TMPDIR/${set#*:}.gml" -- \
+			env LD_LIBRARY_PATH="$SIM" "$PROGRAMS/taken" sites >"$BATS_TEST_TMPDIR/out"
+		n=$(./gpumemstat leaks --json "$BATS_TEST_TMPDIR/${set#*:}.gml" | jq '[.logs[0].devices[0].sites[]? | select(.address)] | length')
+		[ "$n" -eq "${set#*:}" ]
+	done
+}

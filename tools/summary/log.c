@@ -38,7 +38,8 @@ static size_t source_begins(const char *knob)
 static size_t knob_length(const char *knob)
 {
 	static const char *const elsewhere[] = {"GPUMEM_LOG=", "GPUMEM_LOG_NAME=", "GPUMEM_MODE=",
-						"GPUMEM_STACKS=large" /* set by record */};
+						/* set by record: */
+						"GPUMEM_STACKS=large", "GPUMEM_HEAP_SITES=1"};
 	const size_t name = strcspn(knob, "="), shown = source_begins(knob);
 	if (!shown)
 		return strstr(knob, "; refused: ") ? strlen(knob) : 0;
