@@ -70,7 +70,7 @@ gpumemstat_LDADD = libgmtool.a libgmimage.la libgm.la -lpthread -ldl -lm
 
 # The page of `report`: its parts in one file, which page.S includes.
 report_scripts = %D%/report/format.js %D%/report/data.js %D%/report/lives.js %D%/report/stacks.js %D%/report/pictures.js \
-	%D%/report/timeline.js %D%/report/strips.js %D%/report/flame.js %D%/report/tables.js %D%/report/main.js
+	%D%/report/timeline.js %D%/report/strips.js %D%/report/flame.js %D%/report/tables.js %D%/report/diff.js %D%/report/main.js
 EXTRA_DIST += %D%/report/page.html %D%/report/page.css $(report_scripts)
 CLEANFILES += %D%/report/report.html %D%/report/page.S
 nodist_libgmtool_a_SOURCES = %D%/report/page.S

@@ -226,5 +226,7 @@ alive() {
 	# 16 MiB idle in two pieces.
 	mklog b.gml at:1s to:4G map:0:32M:1us to:4G alloc:0:8M:1us to:4104M alloc:0:16M:1us at:2s free:1:1us at:3s
 	"$TOOL" report b.gml
-	[ "$(env -u LD_LIBRARY_PATH python3 "$BATS_TEST_DIRNAME/report_browser.py" "$browser" a.html b.html)" = fine ]
+	mklog c.gml at:1s map:0:64M:1us stack:8 alloc:0:8M:1us stack:107 alloc:0:16M:1us at:3s
+	"$TOOL" report a.gml c.gml -o two.html
+	[ "$(env -u LD_LIBRARY_PATH python3 "$BATS_TEST_DIRNAME/report_browser.py" "$browser" a.html b.html two.html)" = fine ]
 }

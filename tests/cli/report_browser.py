@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# A user's actions on the page of `gpumemstat report` in Chromium: report_browser.py CHROMIUM PAGE HOLES. The logs are
-# those of report.bats; that of HOLES has fragmentation.
+# A user's actions on the page of `gpumemstat report` in Chromium: report_browser.py CHROMIUM PAGE HOLES TWO. The logs
+# are those of report.bats; that of HOLES has fragmentation, TWO has two logs.
 import sys
 
 from browser import Browser
@@ -167,6 +167,22 @@ def fragmentation(page, path):
     same(page.value("document.getElementById('frag-part').hidden"), False)
 
 
+def difference(page, path):
+    """Two logs: the peak of the second beside that of the first, site by site."""
+    page.open(path)
+    page.click("#kinds label:nth-child(4)")
+    same(page.text_of("#blocks-title"), "Difference to another run")
+    same(page.value("document.getElementById('other-label').hidden"), False)
+    lines = "[...document.querySelectorAll('#blocks tbody tr')].map((row) => [...row.cells].map((cell) => cell.textContent).join(' '))"
+    has(page.text_of("#blocks p"), "All: 24.0 MiB, then 21.0 MiB: −3.00 MiB.")
+    same(page.value(lines), ["0 B 20.0 MiB +20.0 MiB +2 only new: train (project/train.py:7)",
+                             "16.0 MiB 0 B −16.0 MiB −1 only old: libone.so+0x16b", "8.00 MiB 1.00 MiB −7.00 MiB 0 train (project/train.py:8)",
+                             "0 B 512 B +512 B +1 only new: without a call stack"])
+    page.value("document.getElementById('process').value = '1'; document.getElementById('process').onchange()")
+    page.click("#kinds label:nth-child(4)")
+    has(page.text_of("#blocks p"), "All: 21.0 MiB, then 24.0 MiB: +3.00 MiB.")
+
+
 def frames(page):
     return page.value("[...document.querySelectorAll('#flame button')].map((one) => one.textContent)")
 
@@ -268,5 +284,6 @@ with Browser(sys.argv[1]) as page:
     same(page.errors, [])
     same(page.requests, [])
     fragmentation(page, sys.argv[3])
+    difference(page, sys.argv[4])
     same(page.errors, [])
 print("fine")

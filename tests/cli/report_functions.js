@@ -108,4 +108,15 @@ assert.deepStrictEqual(tree("{inverted: false, folded: true}"), ["all blocks", "
 assert.deepStrictEqual(tree("{inverted: true, folded: true}"), ["all blocks", "keep (me/app)", "main (me/app)"]);
 assert.deepStrictEqual(tree("{inverted: true, folded: false}"), ["all blocks", "device_alloc (me/app)", "cudaMalloc (me/app)", "keep (me/app)",
 	"main (me/app)", "_start (me/app)"]);
+// Sites of two runs match by name, by file without its folder, and where only the line moved.
+const site = (name, file, line, bytes) => ({call: {language: "c", function: name, file, line}, bytes});
+vm.runInContext(`sitesOf = (list) => list.map(({call, bytes}) => ({name: callLine(call), call, bytes, blocks: 1}))`, context);
+const match = (old, now) => run(`sitesMatch(sitesOf(${JSON.stringify(old)}), sitesOf(${JSON.stringify(now)})).map(({name, old, now}) =>
+	[name, old && old.bytes, now && now.bytes])`);
+assert.deepStrictEqual(match([site("a", "/x/p/f.c", 3, 5), site("b", "/x/p/f.c", 9, 7)], [site("a", "/x/q/f.c", 3, 6), site("b", "/x/p/f.c", 11, 17)]),
+	[["b (p/f.c:11)", 7, 17], ["a (q/f.c:3)", 5, 6]]);
+assert.deepStrictEqual(match([site("a", "/x/f.c", 3, 5), site("a", "/x/f.c", 4, 5)], [site("a", "/x/f.c", 5, 9), site("a", "/x/f.c", 3, 5)]),
+	[["a (x/f.c:5)", 5, 9], ["a (x/f.c:3)", 5, 5]]);
+assert.deepStrictEqual(match([site("a", "/x/f.c", 3, 5), site("a", "/x/f.c", 4, 5)], [site("a", "/x/f.c", 5, 9)]),
+	[["a (x/f.c:5)", null, 9], ["a (x/f.c:3)", 5, null], ["a (x/f.c:4)", 5, null]]);
 console.log("fine");

@@ -184,14 +184,30 @@ function detailsShow() {
 
 /* --- one moment --- */
 
+const TITLES = {stacks: "Largest", blocks: "Largest", sites: "Call sites of the run",
+	diff: "Difference to another run"};
+
+/* The shown moment beside that of another log, on its device of the same number; its first moment, if it
+ * has no such one. */
+function diffShow(search) {
+	const {moment, stacks, device} = page;
+	const log = report.logs[Number(byId("other").value)];
+	const there = log.devices.find(({ordinal}) => ordinal === device.ordinal) ?? log.devices[0];
+	const moments = there?.moments ?? [];
+	const old = moments.find(({at}) => at === moment.at) ?? moments[0];
+	return diffTable(old, new Stacks(log), moment, stacks, search);
+}
+
 function blocksShow() {
 	const {moment, groups, stacks, search} = page;
 	const tables = {
+		diff: () => diffShow(search),
 		stacks: () => stacksTable(moment, stacks, search),
 		blocks: () => blocksTable(moment, stacks, search),
 		sites: () => sitesTable(groups, stacks, search),
 	};
-	byId("blocks-title").textContent = page.kind === "sites" ? "Call sites of the run" : "Largest";
+	byId("blocks-title").textContent = TITLES[page.kind];
+	byId("other-label").hidden = page.kind !== "diff";
 	byId("blocks").replaceChildren(...tables[page.kind]());
 }
 
@@ -333,8 +349,20 @@ function deviceShow(device) {
 	detailsShow();
 }
 
+/* The log to compare with: the one before, or after the first. */
+function otherMake(log) {
+	const shown = report.logs.indexOf(log);
+	byId("other").replaceChildren(...report.logs.map((one, i) =>
+		make("option", {value: i, selected: i === (shown === 0 ? 1 : shown - 1)}, logName(one))));
+}
+
+function logName(log) {
+	return `${log.rank === null ? log.pid : `rank ${log.rank}`}: ${log.program}`;
+}
+
 function logShow(log) {
 	page.log = log;
+	otherMake(log);
 	page.device = null; /* of the log before */
 	page.stacks = new Stacks(log);
 	headShow(log);
@@ -376,6 +404,9 @@ function start() {
 	byId("zoom-out").addEventListener("click", () => page.timeline.zoom(2));
 	byId("zoom-all").addEventListener("click", () => page.timeline.viewAll());
 	const kinds = [["stacks", "call stacks"], ["blocks", "blocks"], ["sites", "all call sites"]];
+	if (report.logs.length > 1)
+		kinds.push(["diff", "difference"]);
+	byId("other").addEventListener("change", blocksShow);
 	choiceMake(byId("kinds"), kinds, page.kind, (kind) => {
 		page.kind = kind;
 		blocksShow();
@@ -386,7 +417,7 @@ function start() {
 	page.timeline.onPick = timePicked;
 	page.timeline.follow(momentAgain);
 	selectMake(byId("process"), byId("process-label"),
-		report.logs.map((log) => `${log.rank === null ? log.pid : `rank ${log.rank}`}: ${log.program}`),
+		report.logs.map(logName),
 		(i) => logShow(report.logs[i]));
 	logShow(report.logs[0]);
 	addressFollow();
