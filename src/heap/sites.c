@@ -80,7 +80,7 @@ static CUresult pages_map(struct gm_heap_host *heap, uint32_t first, uint32_t co
 CUresult gm_heap_sites_cover(struct gm_heap_host *heap, uint32_t first, uint32_t count)
 {
 	CUresult result = CUDA_SUCCESS;
-	if (!heap->sited)
+	if (!atomic_load(&heap->sites))
 		return result;
 	uint32_t end = (uint32_t)pages_of(first + count);
 	for (uint32_t page = first / GRANULES_A_PAGE, n; page < end && result == CUDA_SUCCESS;
