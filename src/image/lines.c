@@ -270,7 +270,7 @@ static bool program_file(struct program *p, uint64_t number, char *file, size_t 
 		read_uleb(&files);
 		read_uleb(&files);
 	}
-	for (uint64_t i = 1; number && i <= in; i++)
+	for (uint64_t i = 1; number && i <= in && !folders.failed; i++)
 		folder = read_text(&folders);
 	if (!number || files.failed || folders.failed)
 		return false;

@@ -67,9 +67,9 @@ static const struct {
 				 GM_HELPER_ALIGNED_SECOND, GM_HELPER_CALLS_ALIGNED},
 };
 
-_Static_assert(GM_HELPER_SAVED == GM_TAKEOVER_FUNCTIONS &&
-		       GM_HELPER_SAVED_FREE == (int)GM_TAKEOVER_FREE &&
-		       GM_HELPER_SAVED_MALLOC == (int)GM_TAKEOVER_MALLOC,
+_Static_assert((int)GM_HELPER_SAVED == (int)GM_TAKEOVER_FUNCTIONS &&
+		       (int)GM_HELPER_SAVED_FREE == (int)GM_TAKEOVER_FREE &&
+		       (int)GM_HELPER_SAVED_MALLOC == (int)GM_TAKEOVER_MALLOC,
 	       "the helper numbers the driver's functions likewise");
 
 /* Our functions, and the form of a call: of the helper, or of the first takeover. */

@@ -1,12 +1,27 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A cubin, complete and cut in half. */
+/* A cubin, complete and cut in half; the source lines of its sections. */
 #include "fuzz.h"
+
+#include "image/lines.h"
+
+static void find_lines(struct gm_view *view)
+{
+	struct gm_sections sections;
+	char file[64];
+	uint32_t line;
+	if (!gm_sections_open(&sections, view))
+		return;
+	for (uint64_t text = 1; text < 32; text += 5)
+		if (gm_image_line(&sections, text, 64 * text, &line, file, sizeof file))
+			FUZZ_CHECK(memchr(file, 0, sizeof file));
+}
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct gm_image_part part = {.kind = GM_IMAGE_CUBIN};
 	struct gm_image_verdict verdict;
 	struct gm_view view = {.at = data, .size = size};
+	find_lines(&view);
 	gm_verdict_begin(&verdict);
 	gm_cubin_judge(&view, &part, &verdict);
 	fuzz_verdict(&verdict);
