@@ -85,9 +85,9 @@ alive() {
 	mklog b.gml at:1s map:0:1G:1us churn:0:1M:20000
 	alive b.gml 20 1 200
 	# The sums of the call sites are those of the run; 62 blocks were freed before the next allocation.
-	"$TOOL" report --json b.gml | jq -e '.logs[0].devices[0] | (.sites | map(.calls) | add) == .counters.allocate_calls and
-		(.sites | map(.bytes) | add) == .counters.allocate_bytes and (.sites | map(.live) | add) == .counters.requested and
-		(.sites | length) == 20 and (.sites | map(.brief) | add) > 0'
+	"$TOOL" report --json b.gml | jq -e '.logs[0].devices[0] | (.call_sites | map(.calls) | add) == .counters.allocate_calls and
+		(.call_sites | map(.bytes) | add) == .counters.allocate_bytes and (.call_sites | map(.live) | add) == .counters.requested and
+		(.call_sites | length) == 20 and (.call_sites | map(.brief) | add) > 0'
 	mklog c.gml at:1s map:0:128M:1us stack:7 alloc:0:64M:1us tensor:0:20M tensor:0:10M at:2s back:1 alloc:0:32M:1us
 	alive c.gml 10 1 1
 }
@@ -205,6 +205,13 @@ alive() {
 	mklog a.gml at:1s map:0:64M:1us alloc:0:60M:1us fail:0:63M:0 fail:0:63M:0
 	TZ=UTC0 "$TOOL" report a.gml
 	[ "$(TZ=UTC0 node "$BATS_TEST_DIRNAME/report_functions.js" a.html)" = fine ]
+}
+
+@test "malloc and free in kernels are those of leaks" {
+	mklog a.gml alloc:0:1M:1us taken:0:64M:1ms lend:0:32M heap:0:1M:0:0 wrong:3:2:1 site:1:2:1K:1 site:2:1:4K:2 last:0
+	"$TOOL" leaks --json a.gml >leaks
+	"$TOOL" report --json a.gml | jq -e --slurpfile l leaks '.logs[0].devices[0].sites as $s |
+		($s | length) >= 2 and $s == $l[0].logs[0].devices[0].sites and ($s | all(.place | length > 0))'
 }
 
 @test "tensors of PyTorch have the place of blocks" {

@@ -55,7 +55,7 @@ generator = random.Random(1)
 compared, ticks, most_alive = 0, 0, 0
 for device in report["devices"]:
     every, tick = list(lives(device)), device["lives"]["tick"]
-    sites, ticks = device["sites"], max(ticks, tick)
+    sites, ticks = device["call_sites"], max(ticks, tick)
     assert sum(site["calls"] for site in sites) >= sum(life[4] for life in every)
     if tick == 1:
         for site, most in peaks(every).items():

@@ -42,6 +42,7 @@ static bool sites_measure(struct gm_figures *f, size_t at, struct gm_finding *ou
 {
 	const struct gm_figures_site *most = NULL;
 	uint64_t sum = 0, highest = 0;
+	gm_figures_sites_name(f);
 	for (size_t i = 0; i < f->sites.n; i++) {
 		const struct gm_figures_site *site = &f->sites.at[i];
 		uint64_t count = *(const uint64_t *)((const char *)site + at);

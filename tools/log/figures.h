@@ -77,6 +77,7 @@ struct gm_figures_heap {
 struct gm_figures_site {
 	uint64_t address, offset;    /* of its return, and in the function; address 0: not known */
 	const char *function, *file; /* "": not known; the function as the compiler names it */
+	const char *shown;	     /* the function demangled; NULL before gm_figures_sites_name */
 	uint64_t live, blocks, peak; /* bytes, of the blocks it allocated; peak: at readings */
 	uint64_t mallocs, nulls;
 	uint64_t twice, invalid; /* wrong frees by this call */
@@ -111,6 +112,7 @@ struct gm_figures {
 	GM_ARRAY(struct gm_figures_image) images;
 	GM_ARRAY(struct gm_figures_heap) heaps;
 	GM_ARRAY(struct gm_figures_site) sites;
+	char *site_names; /* memory of `shown` */
 	GM_ARRAY(struct gm_figures_table) tables;
 };
 
@@ -171,8 +173,11 @@ uint64_t gm_figures_size(unsigned bin);
 /* Add a SITE, SITE_BLOCKS or SITE_CALLS record. False: host memory is short. */
 bool gm_figures_add_site(struct gm_figures *figures, const struct gm_record *record);
 
+/* Demangle the functions of all calls, once: runs a program. */
+void gm_figures_sites_name(struct gm_figures *figures);
+
 /* Where a call is: "leak.cu:34 in work(int)", "work(int)+0x1f0", "0x7f3c..." or "unknown calls".
- * Returns `buf`. Runs a program to demangle the function. */
+ * Returns `buf`. */
 char *gm_figures_site_place(const struct gm_figures_site *site, char *buf, size_t n);
 
 /* --- figures_table.c --- */

@@ -123,6 +123,7 @@ void gm_figures_free_heap(struct gm_figures *f)
 	gm_array_free(&f->images);
 	gm_array_free(&f->heaps);
 	gm_array_free(&f->sites);
+	free(f->site_names);
 }
 
 static int kernel_compare(const void *a, const void *b)

@@ -60,11 +60,22 @@ bool gm_figures_add_site(struct gm_figures *f, const struct gm_record *r)
 	return true;
 }
 
+void gm_figures_sites_name(struct gm_figures *f)
+{
+	const char **names =
+		f->sites.n && !f->site_names ? calloc(f->sites.n, sizeof *names) : NULL;
+	for (size_t i = 0; names && i < f->sites.n; i++)
+		names[i] = f->sites.at[i].function;
+	if (names)
+		gm_child_demangle(names, f->sites.n, &f->site_names);
+	for (size_t i = 0; names && i < f->sites.n; i++)
+		f->sites.at[i].shown = names[i];
+	free(names);
+}
+
 char *gm_figures_site_place(const struct gm_figures_site *site, char *buf, size_t n)
 {
-	const char *function = site->function;
-	char *text = NULL;
-	gm_child_demangle(&function, 1, &text);
+	const char *function = site->shown ? site->shown : site->function;
 	if (!site->address)
 		snprintf(buf, n, "unknown calls");
 	else if (*site->file)
@@ -74,6 +85,5 @@ char *gm_figures_site_place(const struct gm_figures_site *site, char *buf, size_
 		snprintf(buf, n, "%s+0x%" PRIx64, function, site->offset);
 	else
 		snprintf(buf, n, "0x%" PRIx64, site->address);
-	free(text);
 	return buf;
 }

@@ -37,7 +37,9 @@ static int site_compare(const void *a, const void *b)
 
 static void site_json(struct gm_emit *emit, const struct gm_figures_site *site)
 {
+	char place[4096];
 	gm_emit_object(emit, NULL);
+	gm_emit_value(emit, "place", GM_TEXT(gm_figures_site_place(site, place, sizeof place)));
 	gm_emit_value(emit, "bytes", GM_BYTES(site->live));
 	gm_emit_value(emit, "blocks", GM_COUNT(site->blocks));
 	gm_emit_value(emit, "peak", GM_BYTES(site->peak));
@@ -97,6 +99,7 @@ static void site_text(struct gm_emit *emit, const struct gm_figures_site *site)
 void gm_sites_show(struct gm_emit *emit, struct gm_figures *f, unsigned d, size_t rows)
 {
 	size_t hidden = 0, shown = 0;
+	gm_figures_sites_name(f);
 	if (f->sites.n)
 		qsort(f->sites.at, f->sites.n, sizeof *f->sites.at, site_compare);
 	gm_emit_list(emit, "sites");

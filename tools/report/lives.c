@@ -5,7 +5,7 @@
 #include "tools/output/pack.h"
 #include "tools/report/report.h"
 
-/* The place of a stack in "sites"; the last one is that of all smaller ones. */
+/* The place of a stack in "call_sites"; the last one is that of all smaller ones. */
 struct site {
 	uint32_t stack, place;
 };
@@ -98,7 +98,7 @@ static void sites_show(struct gm_emit *emit, const struct gm_report_blocks *bloc
 {
 	const size_t n = gm_report_sites(lives);
 	const struct gm_lives_stack rest = rest_sum(lives, n);
-	gm_emit_list(emit, "sites");
+	gm_emit_list(emit, "call_sites");
 	for (size_t i = 0; i < n; i++)
 		site_show(emit, blocks, &lives->stacks.at[i], false);
 	if (lives->stacks.n > n)

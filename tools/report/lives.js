@@ -32,7 +32,7 @@ class Lives {
 		const packed = new Packed(device.lives);
 		const n = device.lives.points;
 		const column = () => new Float64Array(n);
-		this.sites = device.sites;
+		this.sites = device.call_sites;
 		this.level = level;
 		this.tick = device.lives.tick;
 		this.passed = device.lives.passed;

@@ -4,6 +4,7 @@
 #include <time.h>
 
 #include "tools/finding/findings.h"
+#include "tools/log/sites.h"
 #include "tools/log/timeline.h"
 #include "tools/report/report.h"
 
@@ -155,7 +156,7 @@ static struct gm_value moment_value(const struct gm_figures *f, uint64_t time)
 	return time ? GM_NS(gm_figures_at(f, time)) : GM_NONE;
 }
 
-static void device_show(struct gm_emit *emit, const struct gm_figures *f, unsigned d,
+static void device_show(struct gm_emit *emit, struct gm_figures *f, unsigned d,
 			const struct gm_timeline *timeline, const struct gm_report_blocks *blocks)
 {
 	const bool trace = gm_figures_is_trace(f);
@@ -175,6 +176,7 @@ static void device_show(struct gm_emit *emit, const struct gm_figures *f, unsign
 	refusals_show(emit, f, d);
 	gm_report_moments_show(emit, blocks, d);
 	gm_report_lives_show(emit, blocks, d);
+	gm_sites_show(emit, f, d, SIZE_MAX);
 	values_show(emit, f, GM_SCOPE_DEVICE, d);
 	gm_emit_end(emit);
 }

@@ -171,7 +171,9 @@ function tilesShow(log, device) {
 
 function detailsShow() {
 	const {log, device, search} = page;
+	const inKernels = device?.sites.length ? [["malloc and free in kernels", kernelsTable(device, search)]] : [];
 	const parts = [
+		...inKernels,
 		["Calls", callsTable(log, search)],
 		[device ? `Counters of device ${device.ordinal}` : "Counters of a device",
 			countersTable(device?.counters ?? {}, search)],

@@ -47,10 +47,10 @@ void gm_report_stacks_show(struct gm_emit *emit, const struct gm_report_blocks *
 /* The number of a stack; null: no stack, or the log lacks it. */
 struct gm_value gm_report_stack_value(const struct gm_report_blocks *blocks, uint32_t number);
 
-/* How many stacks of a device are in "sites"; the smaller ones are one more element. */
+/* How many stacks of a device are in "call_sites"; the smaller ones are one more element. */
 size_t gm_report_sites(const struct gm_lives *lives);
 
-/* "sites", "lives", "areas", "chunks" and "frag" of a device. */
+/* "call_sites", "lives", "areas", "chunks" and "frag" of a device. */
 void gm_report_lives_show(struct gm_emit *emit, const struct gm_report_blocks *blocks,
 			  unsigned device);
 

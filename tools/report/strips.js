@@ -120,7 +120,7 @@ function pixelOf(color) {
 class AddressMap extends Strip {
 	show(device, colors, stacks) {
 		this.stacks = stacks;
-		this.sites = device.sites;
+		this.sites = device.call_sites;
 		this.blocks = areasUnpack(device.areas, true);
 		this.chunks = areasUnpack(device.chunks, false);
 		this.colors = colors; /* by site: the name of a colour */

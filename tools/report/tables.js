@@ -120,6 +120,8 @@ const BLOCK_COLUMNS = [["size", "number"], ["share", "number"], ["allocated at",
 	["address", "number"], ["served by", ""], ["allocated by", "wide"]];
 const SITE_COLUMNS = [["peak", "number"], ["at", "number"], ["allocated", "number"], ["calls", "number"],
 	["freed at once", "number"], ["alive at the end", "number"], ["call site", "wide"]];
+const KERNEL_COLUMNS = [["never freed", "number"], ["blocks", "number"], ["peak", "number"], ["calls", "number"],
+	["NULLs", "number"], ["freed twice", "number"], ["invalid frees", "number"], ["call", "wide"]];
 const CALL_COLUMNS = [["call", "wide"], ["calls", "number"], ["failed", "number"],
 	["by the driver", "number"], ["total", "number"], ["median", "number"], ["99%", "number"],
 	["longest", "number"]];
@@ -168,6 +170,17 @@ function sitesTable(groups, stacks, search) {
 			sitesMake(stacks, group)],
 		text: [group.name, ...group.stacks.map((number) => stackSearched(stacks, number))].join("\n"),
 		values: [group.peak, group.peak_ns, group.bytes, group.calls, group.brief, group.live, group.name],
+	})), search);
+}
+
+/* Calls of malloc and free in kernels. */
+function kernelsTable(device, search) {
+	return tableMake(KERNEL_COLUMNS, (device?.sites ?? []).map((site) => ({
+		cells: [bytesText(site.bytes), countText(site.blocks), bytesText(site.peak), countText(site.mallocs),
+			countText(site.nulls), countText(site.freed_twice), countText(site.invalid_frees), site.place],
+		text: site.place,
+		values: [site.bytes, site.blocks, site.peak, site.mallocs, site.nulls, site.freed_twice,
+			site.invalid_frees, site.place],
 	})), search);
 }
 
