@@ -120,8 +120,9 @@ const BLOCK_COLUMNS = [["size", "number"], ["share", "number"], ["allocated at",
 	["address", "number"], ["served by", ""], ["allocated by", "wide"]];
 const SITE_COLUMNS = [["peak", "number"], ["at", "number"], ["allocated", "number"], ["calls", "number"],
 	["freed at once", "number"], ["alive at the end", "number"], ["call site", "wide"]];
-const KERNEL_COLUMNS = [["never freed", "number"], ["blocks", "number"], ["peak", "number"], ["calls", "number"],
-	["NULLs", "number"], ["freed twice", "number"], ["invalid frees", "number"], ["call", "wide"]];
+const KERNEL_COLUMNS = [["never freed", "number"], ["blocks", "number"], ["peak", "number"],
+	["calls", "number"], ["NULLs", "number"], ["freed twice", "number"], ["invalid frees", "number"],
+	["call", "wide"]];
 const CALL_COLUMNS = [["call", "wide"], ["calls", "number"], ["failed", "number"],
 	["by the driver", "number"], ["total", "number"], ["median", "number"], ["99%", "number"],
 	["longest", "number"]];
