@@ -12,7 +12,6 @@
 #include <unistd.h>
 
 #include "heap/device/policies.h"
-#include "heap/device/sites.h"
 #include "sim/kernels.h"
 #include "tests/unit/takeover_help.h"
 /* after sim.h: it takes names from there */

@@ -4,6 +4,8 @@
 #ifndef TAKEN_HELPER_H
 #define TAKEN_HELPER_H
 
+#include "heap/device/sites.h"
+
 /* --- state of driver and helper in each context --- */
 
 static struct place {
