@@ -86,15 +86,16 @@ GM_DEVICE_SLOW uint32_t gm_sites_claim(struct gm_sites *sites, uint64_t address,
 	return 0;
 }
 
+/* The first place of a site with that return address. */
+GM_DEVICE uint32_t gm_sites_hash(uint64_t address)
+{
+	return (uint32_t)(address >> 4) * 0x9e3779b1u >> 22;
+}
+
 /* The number of the site with that return address, of which 0 is not known. */
 GM_DEVICE uint32_t gm_sites_find(struct gm_sites *sites, uint64_t address)
 {
-	uint32_t at = (uint32_t)(address >> 4) * 0x9e3779b1u >> 22;
-	if (address == 0)
-		return 0;
-	if (at && gm_load64_cached(&sites->address[at]) == address)
-		return at;
-	return gm_sites_claim(sites, address, at);
+	return address ? gm_sites_claim(sites, address, gm_sites_hash(address)) : 0;
 }
 
 /* Add one to count `kind` of a site, and `size` to the next count, unless it is 0. */
@@ -136,18 +137,34 @@ GM_DEVICE_SLOW void gm_sites_refused(struct gm_heap *heap, uint32_t number, size
 	gm_count64(&count[GM_SITE_NULLS], 1);
 }
 
-/* Count a malloc that the call with the return address `from` is about to make; its number. */
-GM_DEVICE_SLOW uint32_t gm_sites_begin(struct gm_heap *heap, size_t size, uint64_t from)
+GM_DEVICE uint32_t gm_sites_begun(struct gm_heap *heap, size_t size, uint32_t number)
 {
-	uint32_t number = gm_sites_find(heap->sites, from);
 	gm_sites_count(heap->sites, number, GM_SITE_MALLOCS, gm_sites_bytes(heap, size));
 	return number;
+}
+
+/* gm_sites_begin of a site that is not at its first place, or new. */
+GM_DEVICE_SLOW uint32_t gm_sites_begin_slow(struct gm_heap *heap, size_t size, uint64_t from)
+{
+	return gm_sites_begun(heap, size, gm_sites_find(heap->sites, from));
+}
+
+/* Count a malloc that the call with the return address `from` is about to make; its number. A
+ * function of its own without calls, and so without a stack. */
+GM_DEVICE_SLOW uint32_t gm_sites_begin(struct gm_heap *heap, size_t size, uint64_t from)
+{
+	uint32_t at = gm_sites_hash(from);
+	if (at == 0 || gm_load64_cached(&heap->sites->address[at]) != from)
+		return GM_SITES;
+	return gm_sites_begun(heap, size, at);
 }
 
 /* gm_granule_malloc by the call with the return address `from`. */
 GM_DEVICE void *gm_sites_malloc(struct gm_heap *heap, size_t size, uint64_t from)
 {
 	uint32_t number = gm_sites_begin(heap, size, from);
+	if (number == GM_SITES)
+		number = gm_sites_begin_slow(heap, size, from);
 	void *address = gm_granule_malloc(heap, size);
 	if (address)
 		gm_store16(gm_sites_number(heap, (uint64_t)(uintptr_t)address - heap->base),
@@ -157,13 +174,21 @@ GM_DEVICE void *gm_sites_malloc(struct gm_heap *heap, size_t size, uint64_t from
 	return address;
 }
 
-/* Count the free of `address` that is about to be made, from `size` bytes: at the site of the
- * block. The number may be that of another block by then, after a wrong free at the same time. */
-GM_DEVICE_SLOW void gm_sites_freed(struct gm_heap *heap, const void *address, uint64_t size)
+/*
+ * Count the free of `address` that is about to be made, at the site of the block. False: no block
+ * begins there. The number may be that of another block by then, after a wrong free at the same
+ * time. Like gm_sites_begin without calls.
+ */
+GM_DEVICE_SLOW bool gm_sites_freed(struct gm_heap *heap, const void *address)
 {
+	bool live;
+	uint64_t size = gm_granule_begins(heap, address, &live);
+	if (!live)
+		return false;
 	uint64_t offset = (uint64_t)(uintptr_t)address - heap->base;
-	gm_sites_count(heap->sites, gm_load16(gm_sites_number(heap, offset)) % GM_SITES,
-		       GM_SITE_FREES, size);
+	uint32_t number = gm_load16(gm_sites_number(heap, offset)) % GM_SITES;
+	gm_sites_count(heap->sites, number, GM_SITE_FREES, size);
+	return true;
 }
 
 /* Take back the count of `wrong` frees, as gm_sites_freed counted that of `address`. */
@@ -182,14 +207,10 @@ GM_DEVICE void gm_sites_unfreed(struct gm_heap *heap, const void *address, uint6
 /* gm_granule_free. Unless it returns 0, gm_sites_wrong has to follow. */
 GM_DEVICE uint32_t gm_sites_free(struct gm_heap *heap, void *address)
 {
-	bool live;
 	if (address == NULL)
 		return 0;
-	uint64_t size = gm_granule_begins(heap, address, &live);
-	if (!live)
-		return GM_SITE_NOT_FREED;
-	gm_sites_freed(heap, address, size);
-	return gm_granule_release(heap, address);
+	return gm_sites_freed(heap, address) ? gm_granule_release(heap, address)
+					     : GM_SITE_NOT_FREED;
 }
 
 /*
