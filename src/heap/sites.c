@@ -179,8 +179,16 @@ static void site_record(struct gm_heap_host *heap, uint32_t number, unsigned fla
 	gm_log_put(&calls);
 }
 
-/* Take a site's figures out of a reading; true: they changed. A free that was read before its
- * malloc would make the live bytes negative. */
+/* What was freed: not less than nothing, which frees of a block by several lanes at once can leave,
+ * and not more than was allocated, which a free that was read before its malloc can. */
+static uint64_t freed_of(uint64_t freed, uint64_t allocated)
+{
+	if (freed > INT64_MAX)
+		return 0;
+	return freed < allocated ? freed : allocated;
+}
+
+/* Take a site's figures out of a reading; true: they changed. */
 static bool site_take(struct gm_heap_host *heap, uint32_t number)
 {
 	const struct gm_site_figures *read = &heap->shared->sites.figures[number];
@@ -191,10 +199,8 @@ static bool site_take(struct gm_heap_host *heap, uint32_t number)
 		now.at[kind] = __atomic_load_n(&read->at[kind], __ATOMIC_RELAXED);
 		any |= now.at[kind];
 	}
-	if (now.at[GM_SITE_FREES] > now.at[GM_SITE_MALLOCS])
-		now.at[GM_SITE_FREES] = now.at[GM_SITE_MALLOCS];
-	if (now.at[GM_SITE_FREED_BYTES] > now.at[GM_SITE_BYTES])
-		now.at[GM_SITE_FREED_BYTES] = now.at[GM_SITE_BYTES];
+	now.at[GM_SITE_FREES] = freed_of(now.at[GM_SITE_FREES], now.at[GM_SITE_MALLOCS]);
+	now.at[GM_SITE_FREED_BYTES] = freed_of(now.at[GM_SITE_FREED_BYTES], now.at[GM_SITE_BYTES]);
 	if (!(any || now.address) || memcmp(&now, &site->last, sizeof now) == 0)
 		return false;
 	uint64_t live = now.at[GM_SITE_BYTES] - now.at[GM_SITE_FREED_BYTES];

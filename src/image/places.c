@@ -54,9 +54,11 @@ static void code_keep(void *arg, struct gm_view *code)
 	for (const struct kept *k = atomic_load(&all); bytes && k; k = k->next)
 		if (k->size == size && memcmp(k->code, bytes, size) == 0)
 			return;
-	if (!bytes || atomic_fetch_add(&kept_bytes, size) > KEEP_MOST - size)
-		return;
-	struct kept *kept = malloc(sizeof *kept + size);
+	struct kept *kept = NULL;
+	if (bytes && atomic_fetch_add(&kept_bytes, size) <= KEEP_MOST - size)
+		kept = malloc(sizeof *kept + size);
+	if (bytes && !kept)
+		atomic_fetch_sub(&kept_bytes, size);
 	if (!kept)
 		return;
 	kept->size = size;
@@ -78,8 +80,10 @@ struct search {
 	unsigned n; /* instructions */
 	const struct gm_sections *sections;
 	struct gm_view text;
+	uint64_t text_index;
 	struct gm_view patches; /* relocations of the text */
-	size_t patch_size;
+	size_t patch_size;	/* 0: there are none */
+	bool patches_known;
 	unsigned same, differ; /* of the best place */
 	uint64_t index, at;    /* that place: the section, and the offset in it */
 	const struct kept *in;
@@ -92,9 +96,24 @@ static uint64_t word_at(const struct search *s, uint64_t offset)
 	return word;
 }
 
-/* Will the loader change the instruction at `offset`? */
-static bool insn_is_patched(const struct search *s, uint64_t offset)
+/* Find the relocations of the text: only where much is equal, as it takes all sections. */
+static void patches_find(struct search *s)
 {
+	Elf64_Shdr table;
+	s->patches_known = true;
+	for (uint64_t i = 0; gm_sections_get(s->sections, i, &table); i++)
+		if ((table.sh_type == SHT_RELA || table.sh_type == SHT_REL) &&
+		    table.sh_info == s->text_index &&
+		    gm_sections_view(s->sections, &table, &s->patches))
+			s->patch_size =
+				table.sh_type == SHT_RELA ? sizeof(Elf64_Rela) : sizeof(Elf64_Rel);
+}
+
+/* Will the loader change the instruction at `offset`? */
+static bool insn_is_patched(struct search *s, uint64_t offset)
+{
+	if (!s->patches_known)
+		patches_find(s);
 	for (uint64_t i = 0; s->patch_size && i + s->patch_size <= s->patches.size;
 	     i += s->patch_size) {
 		Elf64_Rel entry;
@@ -144,17 +163,13 @@ static void place_try(struct search *s, uint64_t index, uint64_t at)
 /* True: the best place is now in this section. */
 static bool text_search(struct search *s, uint64_t index, const Elf64_Shdr *section)
 {
-	Elf64_Shdr table;
 	const uint64_t before = s->at;
 	const uint64_t *call = &s->words[2 * (s->n / 2 - 1)];
 	s->patch_size = 0;
+	s->patches_known = false;
+	s->text_index = index;
 	if (!gm_sections_view(s->sections, section, &s->text))
 		return false;
-	for (uint64_t i = 0; gm_sections_get(s->sections, i, &table); i++)
-		if ((table.sh_type == SHT_RELA || table.sh_type == SHT_REL) &&
-		    table.sh_info == index && gm_sections_view(s->sections, &table, &s->patches))
-			s->patch_size =
-				table.sh_type == SHT_RELA ? sizeof(Elf64_Rela) : sizeof(Elf64_Rel);
 	s->index = UINT64_MAX;
 	for (uint64_t at = INSN; at <= s->text.size; at += INSN)
 		if (insn_is_call(word_at(s, at - INSN)) &&

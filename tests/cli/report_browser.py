@@ -174,13 +174,18 @@ def difference(page, path):
     same(page.text_of("#blocks-title"), "Difference to another run")
     same(page.value("document.getElementById('other-label').hidden"), False)
     lines = "[...document.querySelectorAll('#blocks tbody tr')].map((row) => [...row.cells].map((cell) => cell.textContent).join(' '))"
-    has(page.text_of("#blocks p"), "All: 24.0 MiB, then 21.0 MiB: −3.00 MiB.")
-    same(page.value(lines), ["0 B 20.0 MiB +20.0 MiB +2 only new: train (project/train.py:7)",
-                             "16.0 MiB 0 B −16.0 MiB −1 only old: libone.so+0x16b", "8.00 MiB 1.00 MiB −7.00 MiB 0 train (project/train.py:8)",
-                             "0 B 512 B +512 B +1 only new: without a call stack"])
+    same(page.text_of("#blocks p"), "Old: a.gml, 21.0 MiB at 1.00 s; new: c.gml, 24.0 MiB at 1.00 s: +3.00 MiB.")
+    same(page.value(lines), ["20.0 MiB 0 B −20.0 MiB −2 only old: train (project/train.py:7)",
+                             "0 B 16.0 MiB +16.0 MiB +1 only new: libone.so+0x16b", "1.00 MiB 8.00 MiB +7.00 MiB 0 train (project/train.py:8)",
+                             "512 B 0 B −512 B −1 only old: without a call stack"])
     page.value("document.getElementById('process').value = '1'; document.getElementById('process').onchange()")
     page.click("#kinds label:nth-child(4)")
-    has(page.text_of("#blocks p"), "All: 21.0 MiB, then 24.0 MiB: +3.00 MiB.")
+    same(page.text_of("#blocks p"), "Old: a.gml, 21.0 MiB at 1.00 s; new: c.gml, 24.0 MiB at 1.00 s: +3.00 MiB.")
+    page.value("location.hash = '#process=0&device=0&at=2500000000'")
+    page.drawn()
+    has(page.text_of("#blocks p"), "Old: a.gml, 16.0 MiB at 2.50 s; new: c.gml, 24.0 MiB at 1.00 s: +")
+    page.value("document.getElementById('process').value = '1'; document.getElementById('process').onchange()")
+    same(page.value("location.hash"), "")
 
 
 def frames(page):

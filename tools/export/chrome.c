@@ -37,6 +37,12 @@ struct thin {
 	bool pending, any;
 };
 
+/* Which blocks are written: all of `least` bytes and more, and of those between `some` and `least`
+ * the first ones, up to number last[device]. */
+struct written {
+	uint64_t least, some, last[GM_COUNTER_DEVICES];
+};
+
 struct trace {
 	FILE *out;
 	struct gm_figures *figures;
@@ -46,9 +52,9 @@ struct trace {
 	struct gm_blocks blocks[GM_LEVEL_TENSORS + 1][GM_COUNTER_DEVICES];
 	uint64_t tensors[GM_COUNTER_DEVICES]; /* bytes */
 	struct thin curves[GM_COUNTER_DEVICES][CURVES];
-	uint64_t length;		      /* of an interval, ns */
-	uint64_t least[GM_LEVEL_TENSORS + 1]; /* smallest block and tensor written, bytes */
-	bool begun;			      /* an event was written */
+	uint64_t length; /* of an interval, ns */
+	struct written written[GM_LEVEL_TENSORS + 1];
+	bool begun; /* an event was written */
 };
 
 /* --- events --- */
@@ -207,6 +213,12 @@ static void block_begin(struct trace *trace, enum gm_level level, const struct g
 		block->id);
 }
 
+static bool block_is_written(const struct written *written, const struct gm_blocks_one *block)
+{
+	return block->size >= written->least ||
+	       (block->size >= written->some && block->id <= written->last[block->device]);
+}
+
 static void block_write(struct trace *trace, enum gm_level level, const struct gm_record *record,
 			uint64_t ns)
 {
@@ -219,7 +231,7 @@ static void block_write(struct trace *trace, enum gm_level level, const struct g
 		return;
 	if (level == GM_LEVEL_TENSORS)
 		trace->tensors[r.device] += born ? block->size : -block->size;
-	if (block->size < trace->least[level])
+	if (!block_is_written(&trace->written[level], block))
 		return;
 	block_begin(trace, level, block, born, ns, r.thread);
 	if (born) {
@@ -250,7 +262,7 @@ static void blocks_end(struct trace *trace, enum gm_level level, unsigned device
 	const struct gm_blocks *blocks = &trace->blocks[level][device];
 	for (size_t i = 0; i < blocks->room; i++) {
 		const struct gm_blocks_one *block = &blocks->at[i];
-		if (!block->id || block->size < trace->least[level])
+		if (!block->id || !block_is_written(&trace->written[level], block))
 			continue;
 		block_begin(trace, level, block, false, gm_figures_length(trace->figures), 0);
 		fputs("\"alive_at_end\":true", trace->out);
@@ -258,16 +270,39 @@ static void blocks_end(struct trace *trace, enum gm_level level, unsigned device
 	}
 }
 
-/* The smallest size, a power of two, with at most BLOCKS_MOST blocks of it and above. */
-static uint64_t least_find(struct gm_figures *figures, enum gm_level level)
+/* The numbers of the first `n` blocks of the sizes between `some` and `least`. */
+static void written_extend(struct written *written, struct gm_figures *figures, enum gm_level level,
+			   uint64_t n)
 {
+	struct gm_log_entry entry;
+	gm_log_read_rewind(figures->file);
+	while (n > 0 && gm_log_read_next(figures->file, &entry)) {
+		const struct gm_record r = gm_level_view(level, &entry.record);
+		if (r.kind != GM_RECORD_ALLOCATE || r.status || r.device >= GM_COUNTER_DEVICES ||
+		    r.size < written->some || r.size >= written->least)
+			continue;
+		written->last[r.device] = r.id;
+		n--;
+	}
+}
+
+/* At most BLOCKS_MOST blocks: `least` is a power of two, or no size. */
+static struct written written_find(struct gm_figures *figures, enum gm_level level)
+{
+	struct written written = {UINT64_MAX, UINT64_MAX, {0}};
 	struct gm_bins bins = {0};
 	uint64_t blocks = 0;
 	unsigned bin = GM_BINS;
 	gm_bins_read(&bins, figures->file, -1, level);
 	while (bin > 0 && blocks + bins.sizes[bin - 1].blocks <= BLOCKS_MOST)
 		blocks += bins.sizes[--bin].blocks;
-	return bin < GM_BINS ? gm_bins_least(bin) : UINT64_MAX;
+	if (bin < GM_BINS)
+		written.least = gm_bins_least(bin);
+	if (bin == 0)
+		return written;
+	written.some = gm_bins_least(bin - 1);
+	written_extend(&written, figures, level, BLOCKS_MOST - blocks);
+	return written;
 }
 
 /* --- moments --- */
@@ -345,10 +380,11 @@ static void other_write(const struct trace *trace)
 {
 	fputs("\n],\"otherData\":{\"log\":", trace->out);
 	gm_emit_json_string(trace->out, trace->figures->about->path);
-	fprintf(trace->out, ",\"blocks_from_bytes\":%" PRIu64, trace->least[GM_LEVEL_BLOCKS]);
+	fprintf(trace->out, ",\"blocks_from_bytes\":%" PRIu64,
+		trace->written[GM_LEVEL_BLOCKS].least);
 	if (trace->level == GM_LEVEL_TENSORS)
 		fprintf(trace->out, ",\"tensors_from_bytes\":%" PRIu64,
-			trace->least[GM_LEVEL_TENSORS]);
+			trace->written[GM_LEVEL_TENSORS].least);
 	fputs("}}\n", trace->out);
 }
 
@@ -361,8 +397,11 @@ void gm_export_chrome(FILE *out, const struct gm_options *options, struct gm_fig
 	trace.length = gm_figures_length(figures) / INTERVALS + 1;
 	trace.level = gm_level_of(figures->file);
 	for (unsigned i = 0; i <= trace.level; i++) {
-		trace.least[i] = least_find(figures, (enum gm_level)i);
-		least = trace.least[i] < least ? trace.least[i] : least;
+		trace.written[i] = written_find(figures, (enum gm_level)i);
+		if (trace.written[i].least < least)
+			least = trace.written[i].least;
+		if (trace.written[i].some < least)
+			least = trace.written[i].some;
 	}
 	gm_export_symbols(&trace.symbols, figures->file, least);
 	fputs("{\"traceEvents\":[", out);

@@ -19,7 +19,7 @@ static struct gm_figures_site *site_find(struct gm_figures *f, const struct gm_r
 {
 	for (size_t i = f->sites.n; i-- > 0;) {
 		struct gm_figures_site *site = &f->sites.at[i];
-		if (site->number == r->id && site->context == r->context &&
+		if (site->number == (uint32_t)r->id && site->context == r->context &&
 		    site->device == r->device && (!site->ended || r->flags & GM_RECORD_LAST))
 			return site;
 	}

@@ -7,7 +7,7 @@
 #include "tools/stack/frames.h"
 
 /* Limits for each moment and device; sums have no limit. */
-enum { STACKS_MOST = 1000, BLOCKS_MOST = 200, SITES_MOST = 2000 };
+enum { STACKS_MOST = 1000, BLOCKS_MOST = 200, SITES_MOST = 2000, LIVES_LEAST = 8192 };
 
 static _Noreturn void memory_exhausted(void)
 {
@@ -155,7 +155,7 @@ void gm_report_blocks_read(struct gm_report_blocks *out, const struct gm_figures
 	if (figures->refusals.n || figures->giveups.n)
 		moment_read(out, GM_REPORT_OOM, GM_MOMENT_OOM);
 	moment_read(out, GM_REPORT_EXIT, GM_MOMENT_EXIT);
-	gm_lives_read(&out->lives, figures, out->level, most);
+	gm_lives_read(&out->lives, figures, out->level, most < LIVES_LEAST ? LIVES_LEAST : most);
 	stacks_collect(out);
 	frames_collect(out);
 	gm_symbols_resolve(&out->symbols);

@@ -63,9 +63,16 @@ function differenceText(bytes) {
 const DIFF_COLUMNS = [["old", "number"], ["new", "number"], ["difference", "number"], ["blocks", "number"],
 	["call site", "wide"]];
 
-/* The table of the differences, with their sum. */
-function diffTable(old, oldStacks, now, nowStacks, search) {
-	const rows = sitesMatch(sitesAt(old, oldStacks), sitesAt(now, nowStacks));
+function sideText(title, {log, moment}) {
+	const held = moment ? `${bytesText(moment.bytes)} ${momentText(moment)}` : "nothing";
+	return `${title}: ${log.path.split("/").pop()}, ${held}`;
+}
+
+/* The table of the differences of two sides {log, moment, stacks}, with their sum. */
+function diffTable(before, after, search) {
+	const old = before.moment;
+	const now = after.moment;
+	const rows = sitesMatch(sitesAt(old, before.stacks), sitesAt(now, after.stacks));
 	const only = (row) => (row.old === null ? "only new: " : row.now === null ? "only old: " : "");
 	const row = (name, from, to, label) => {
 		const blocks = (to?.blocks ?? 0) - (from?.blocks ?? 0);
@@ -77,7 +84,7 @@ function diffTable(old, oldStacks, now, nowStacks, search) {
 			values: [from?.bytes ?? 0, to?.bytes ?? 0, bytes, blocks, name],
 		};
 	};
-	const sum = `All: ${bytesText(old?.bytes ?? 0)}, then ${bytesText(now?.bytes ?? 0)}: `
+	const sum = `${sideText("Old", before)}; ${sideText("new", after)}: `
 		+ `${differenceText((now?.bytes ?? 0) - (old?.bytes ?? 0))}.`;
 	return [make("p", {}, sum),
 		...tableMake(DIFF_COLUMNS, rows.map((one) => row(one.name, one.old, one.now, only(one))), search)];

@@ -190,14 +190,16 @@ const TITLES = {stacks: "Largest", blocks: "Largest", sites: "Call sites of the 
 	diff: "Difference to another run"};
 
 /* The shown moment beside that of another log, on its device of the same number; its first moment, if it
- * has no such one. */
+ * has no such one. The log that comes first on the page is the old one. */
 function diffShow(search) {
-	const {moment, stacks, device} = page;
-	const log = report.logs[Number(byId("other").value)];
-	const there = log.devices.find(({ordinal}) => ordinal === device.ordinal) ?? log.devices[0];
+	const {log, moment, stacks, device} = page;
+	const other = report.logs[Number(byId("other").value)];
+	const there = other.devices.find(({ordinal}) => ordinal === device.ordinal) ?? other.devices[0];
 	const moments = there?.moments ?? [];
-	const old = moments.find(({at}) => at === moment.at) ?? moments[0];
-	return diffTable(old, new Stacks(log), moment, stacks, search);
+	const its = moments.find(({at}) => at === moment.at) ?? moments[0];
+	const sides = [{log, moment, stacks}, {log: other, moment: its, stacks: new Stacks(other)}]
+		.sort((a, b) => report.logs.indexOf(a.log) - report.logs.indexOf(b.log));
+	return diffTable(...sides, search);
 }
 
 function blocksShow() {
@@ -235,7 +237,8 @@ function sumShow() {
 		+ `${pluralText(moment.stacks, "call stack")}, ${momentText(moment)}.`,
 		...(search.active ? [" ", make("mark", {}, foundText)] : []));
 	if ((moment.at === "time" || moment.at === "view") && page.lives.tick > 1)
-		sum.append(` The report has what was alive each ${timeText(page.lives.tick)}.`);
+		sum.append(` This page knows what was alive at every ${timeText(page.lives.tick)} of the run: this is the`
+			+ ` state at ${timeMark(moment.ns, page.lives.tick / 10)}.`);
 	if (moment.at === "time" && moment.ns < log.since_ns)
 		sum.append(` The events of the log begin at ${timeText(log.since_ns)}.`);
 	if (!log.older_known)
@@ -296,8 +299,8 @@ function timePicked(ns) {
 }
 
 /* The time of the page's address. */
-function addressFollow() {
-	const asked = new URLSearchParams(location.hash.slice(1));
+function addressFollow(hash) {
+	const asked = new URLSearchParams(hash.slice(1));
 	const log = report.logs[Number(asked.get("process"))];
 	const device = log?.devices[Number(asked.get("device"))];
 	if (!asked.has("at") || !device)
@@ -326,6 +329,7 @@ function stripsShow(device) {
 	page.frag.show(device);
 	page.map.show(device, colors, page.stacks);
 	const {omitted, points} = device.areas;
+	byId("map-rest").textContent = `mapped, without a ${page.lives?.level ?? "block"}`;
 	const all = pluralText(omitted + points, "block");
 	byId("map-left").textContent = omitted
 		? ` ${countText(omitted)} smaller or shorter ones of ${all} are not drawn.` : "";
@@ -339,6 +343,9 @@ function deviceShow(device) {
 	page.groups = page.lives ? sitesGroup(page.lives, stacks) : [];
 	tilesShow(log, device);
 	byId("over-time").hidden = !device;
+	byId("click-hint").hidden = !page.lives;
+	if (location.hash)
+		location.replace("#"); /* it names a time of what was shown before */
 	byId("pictures").hidden = !page.lives;
 	if (device)
 		page.timeline.show(log, device, page.lives, page.groups);
@@ -359,7 +366,8 @@ function otherMake(log) {
 }
 
 function logName(log) {
-	return `${log.rank === null ? log.pid : `rank ${log.rank}`}: ${log.program}`;
+	const rank = log.rank === null ? "" : `rank ${log.rank}: `;
+	return `${rank}${log.program}, ${log.path.split("/").pop()}`;
 }
 
 function logShow(log) {
@@ -421,9 +429,10 @@ function start() {
 	selectMake(byId("process"), byId("process-label"),
 		report.logs.map(logName),
 		(i) => logShow(report.logs[i]));
+	const {hash} = location; /* logShow clears it */
 	logShow(report.logs[0]);
-	addressFollow();
-	window.addEventListener("hashchange", addressFollow);
+	addressFollow(hash);
+	window.addEventListener("hashchange", () => addressFollow(location.hash));
 }
 
 start();
