@@ -16,12 +16,13 @@ struct run {
 	size_t size;
 };
 
-/* Return addresses: those of words that the reading may read. */
-static uint64_t calls[2048][2];
+/* Return addresses, in a page of their own: a reading reads the words around. */
+enum { FIRST = 64 };
+static _Alignas(4096) uint64_t calls[FIRST + 2048 + 192][2]; /* whole pages */
 
 static uint64_t call_of(unsigned n)
 {
-	return (uint64_t)(uintptr_t)calls[n];
+	return (uint64_t)(uintptr_t)calls[FIRST + n];
 }
 
 static void open_run(struct run *r, enum gm_simt_mode mode, uint32_t capacity)
