@@ -12,7 +12,7 @@ libgmtool_a_SOURCES += %D%/log/alive.c %D%/log/alive.h %D%/log/level.h %D%/log/b
 	%D%/log/blocks.h %D%/log/cache.c %D%/log/cache.h %D%/log/churn.c %D%/log/churn.h %D%/log/course.c %D%/log/course.h %D%/log/curve.c %D%/log/curve.h %D%/log/figures.c \
 	%D%/log/figures.h %D%/log/figures_heap.c %D%/log/figures_site.c %D%/log/figures_table.c %D%/log/find.c %D%/log/find.h %D%/log/groups.c %D%/log/heaps.c %D%/log/holes.c %D%/log/holes.h \
 	%D%/log/groups.h %D%/log/heaps.h %D%/log/logs.c %D%/log/logs.h %D%/log/moment.c %D%/log/moment.h %D%/log/oom.c \
-	%D%/log/oom.h %D%/log/owners.c %D%/log/lacked.c %D%/log/lacked.h %D%/log/lending.c %D%/log/lending.h %D%/log/lives.c %D%/log/lives.h %D%/log/owners.h %D%/log/pieces.c %D%/log/pieces.h %D%/log/sites.c %D%/log/sites.h %D%/log/process.c %D%/log/process.h %D%/log/timeline.c %D%/log/timeline.h %D%/log/usage.c %D%/log/usage.h
+	%D%/log/oom.h %D%/log/owners.c %D%/log/lacked.c %D%/log/lacked.h %D%/log/lending.c %D%/log/lending.h %D%/log/lives.c %D%/log/lives.h %D%/log/owners.h %D%/log/pieces.c %D%/log/pieces.h %D%/log/kernel_sites.c %D%/log/kernel_sites.h %D%/log/process.c %D%/log/process.h %D%/log/timeline.c %D%/log/timeline.h %D%/log/usage.c %D%/log/usage.h
 # Call stacks, and the symbols of their frames.
 libgmtool_a_SOURCES += %D%/stack/build_id.c %D%/stack/child.c %D%/stack/child.h %D%/stack/covered.c %D%/stack/fold.c %D%/stack/fold.def \
 	%D%/stack/fold.h %D%/stack/frames.c %D%/stack/frames.h %D%/stack/lines.c %D%/stack/short_name.c %D%/stack/sites.c %D%/stack/sites.h \

@@ -9,7 +9,7 @@
  *   process   fork and exit                              trim      empty chunks to the pool
  *   slack     memory mapped ahead of growth              shed      likewise, while kernels run
  *   record    counters and records of the log            sample    reading a heap's figures
- *   sites    counts of calls by site                      service   the thread that answers
+ *   sites     counts of calls by site                    service   the thread that answers
  *
  * The heap's lock, of rank GM_LOCK_RANK_TABLE, is never held across a call of the driver.
  */
@@ -50,7 +50,7 @@ struct gm_heap_shared {
 
 /* What the log knows of a site. */
 struct gm_heap_sited {
-	bool named;
+	struct gm_record name;	     /* the SITE record; its kind is 0 before the first */
 	uint64_t peak;		     /* bytes, at readings */
 	struct gm_site_figures last; /* in the log */
 };

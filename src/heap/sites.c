@@ -141,13 +141,13 @@ static struct gm_record record_begin(const struct gm_heap_host *heap, unsigned k
 	};
 }
 
-/* A large structure of one thread at a time: the heap's lock is held, of each heap. */
-static void site_record_name(struct gm_heap_host *heap, uint32_t number, unsigned flags)
+/* The record that names a site. The search for its place takes long, so it is made once. */
+static struct gm_record site_name(const struct gm_heap_host *heap, uint32_t number)
 {
 	const struct gm_heap_site site = {heap->sited[number].last.address,
 					  heap->shared->sites.code[number].word};
-	struct gm_record record = record_begin(heap, GM_RECORD_SITE, number, flags);
-	struct gm_image_place *place = calloc(1, sizeof *place);
+	struct gm_record record = record_begin(heap, GM_RECORD_SITE, number, 0);
+	struct gm_image_place *place = calloc(1, sizeof *place); /* too large for a stack */
 	record.address = site.address;
 	if (place && site.address && heap->config.site_find &&
 	    heap->config.site_find(&site, place)) {
@@ -157,15 +157,24 @@ static void site_record_name(struct gm_heap_host *heap, uint32_t number, unsigne
 		record.held |= (uint64_t)place->line << 32;
 	}
 	free(place);
+	return record;
+}
+
+static void site_record_name(struct gm_heap_host *heap, uint32_t number, unsigned flags)
+{
+	struct gm_record *name = &heap->sited[number].name;
+	if (!name->kind)
+		*name = site_name(heap, number);
+	struct gm_record record = *name;
+	record.flags = (uint16_t)flags;
 	gm_log_put(&record);
-	heap->sited[number].named = true;
 }
 
 static void site_record(struct gm_heap_host *heap, uint32_t number, unsigned flags)
 {
 	const struct gm_heap_sited *site = &heap->sited[number];
 	const uint64_t *at = site->last.at;
-	if (!site->named || flags)
+	if (!site->name.kind || flags)
 		site_record_name(heap, number, flags);
 	struct gm_record blocks = record_begin(heap, GM_RECORD_SITE_BLOCKS, number, flags);
 	blocks.address = at[GM_SITE_BYTES] - at[GM_SITE_FREED_BYTES];
@@ -221,6 +230,6 @@ void gm_heap_sites_record_last(struct gm_heap_host *heap)
 {
 	gm_lock_assert_held(GM_LOCK_RANK_TABLE);
 	for (uint32_t i = 0; atomic_load(&heap->sites) && i < GM_SITES; i++)
-		if (heap->sited[i].named)
+		if (heap->sited[i].name.kind)
 			site_record(heap, i, GM_RECORD_LAST);
 }

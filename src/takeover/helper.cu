@@ -69,11 +69,11 @@ static __device__ __forceinline__ uint64_t helper_from(unsigned function)
 	return from;
 }
 
-/* Sizes that no heap has: NULL, which is counted. */
+/* NULL of an alignment that is not possible is not a malloc, and not counted. */
 static __device__ __forceinline__ void *helper_aligned(size_t size, size_t alignment, uint64_t from)
 {
 	size_t least = gm_aligned_size(ALIGNS, alignment, size);
-	return gm_sites_malloc(gm_helper_heap, least ? least : ~(size_t)0, from);
+	return least ? gm_sites_malloc(gm_helper_heap, least, from) : NULL;
 }
 
 __device__ __noinline__ void *gm_helper_malloc_sited(size_t size)
@@ -301,9 +301,10 @@ static __device__ void helper_see(uint64_t tests)
 	gm_helper_answer.strangers = seen;
 	gm_helper_answer.passed = seen >= tests && helper_went_well();
 	gm_add64(&gm_helper_heap->foreign_frees, 0 - (seen < tests ? seen : tests));
-	if (gm_helper_heap
-		    ->sites) /* those of the second set: gm_heap_sites_begin clears the rest */
-		gm_add64(&gm_helper_heap->sites->counts[0][0].at[GM_SITE_INVALID], 0 - tests);
+	/* Those of the second set: gm_heap_sites_begin clears the others. */
+	struct gm_sites *sites = gm_helper_heap->sites;
+	if (sites)
+		gm_add64(&sites->counts[0][0].at[GM_SITE_INVALID], 0 - tests);
 }
 
 /* Its loops over the order are unrolled: an index that is no constant would need a copy of it on

@@ -138,7 +138,9 @@ def trees(page):
     page.click("#trees label:nth-child(1)")
     same(frames(page)[:3], ["all blocks", "<module> (project/train.py:1)", "train (project/train.py:7)"])
     page.click("#frames-all")
+    same(page.value("page.tree.folded"), False)
     page.click("#frames-all")
+    same(page.value("page.tree.folded"), True)
 
 
 def addresses(page):

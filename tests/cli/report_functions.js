@@ -85,7 +85,7 @@ assert.deepStrictEqual(run("rangesJoin([{n: 2, address: [100, 10], size: [50, 10
 // What was allocated in a view and alive at its end; the bytes of columns begin with those at the begin.
 vm.runInContext(`lives = Object.assign(Object.create(Lives.prototype), {tick: 10, n: 3, level: "block",
 	birth: [0, 20, 30], death: [40, Infinity, 50], site: [0, 1, 0], bytes: [5, 7, 11], blocks: [1, 2, 1], largest: [5, 4, 11],
-	sites: [{stack: 3}, {stack: null}]})`, context);
+	sites: [{stack: 3, rest: false}, {stack: null, rest: true}]})`, context);
 const moment = (call) => run(`(({bytes, blocks, ns, by_stack}) => [bytes, blocks, ns, by_stack.map(({bytes, stack}) => [bytes, stack])])(lives.${call})`);
 assert.deepStrictEqual(moment("at(39)"), [23, 4, 30, [[16, 3], [7, null]]]);
 assert.deepStrictEqual(moment("at(40)"), [18, 3, 40, [[11, 3], [7, null]]]);

@@ -9,11 +9,11 @@
 #include "tools/finding/findings.h"
 #include "tools/log/groups.h"
 #include "tools/log/heaps.h"
+#include "tools/log/kernel_sites.h"
 #include "tools/log/lacked.h"
 #include "tools/log/lending.h"
 #include "tools/log/logs.h"
 #include "tools/log/owners.h"
-#include "tools/log/sites.h"
 #include "tools/stack/child.h"
 #include "tools/stack/frames.h"
 
@@ -315,7 +315,7 @@ static void device_show(struct gm_emit *emit, const struct view *view, unsigned 
 	if (!view->leaks && !emit->options->at.range)
 		heaps_show(emit, view, d);
 	if (view->leaks || emit->options->at.kind == GM_MOMENT_EXIT)
-		gm_sites_show(emit, view->figures, d, rows_of(emit->options, SIZE_MAX));
+		gm_kernel_sites_show(emit, view->figures, d, rows_of(emit->options, SIZE_MAX));
 	gm_emit_end(emit);
 }
 
@@ -331,7 +331,7 @@ static bool device_has(const struct view *view, unsigned d, enum gm_moment_kind 
 	for (size_t i = 0; i < view->heaps.kernels.n; i++)
 		if (view->heaps.kernels.at[i].device == d)
 			return true;
-	return gm_groups_part(&view->groups, d).n || gm_sites_any(view->figures, d) ||
+	return gm_groups_part(&view->groups, d).n || gm_kernel_sites_any(view->figures, d) ||
 	       gm_log_read_counter(view->file, d, GM_C_allocate_calls) ||
 	       gm_log_read_counter(view->file, d, GM_C_refused_calls);
 }

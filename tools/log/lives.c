@@ -6,8 +6,8 @@
 #include "tools/log/blocks.h"
 #include "tools/tool.h"
 
-/* Fewer ticks in a run are not made: lives are added up instead. */
-enum { TICKS_LEAST = 512 };
+/* With fewer ticks in a run lives are added up, too. STACKS_MOST: bounds the table by stack. */
+enum { TICKS_LEAST = 512, STACKS_MOST = 1 << 24 };
 
 /* A device while its log is read. */
 struct reader {
@@ -52,9 +52,11 @@ static struct gm_lives_stack *stack_of(struct reader *r, uint32_t number)
 	return &r->lives->stacks.at[r->places.at[place] - 1];
 }
 
-/* The number of a stack of the log; a damaged log may name others. */
+/* The number of a stack of the log, else 0. Numbers count from 1, but for that of a damaged log. */
 static uint32_t stack_known(const struct reader *r, uint32_t number)
 {
+	if (number >= STACKS_MOST && number != GM_STACK_BEFORE)
+		return 0;
 	return gm_log_read_stack(r->figures->file, number) ? number : 0;
 }
 

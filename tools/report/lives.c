@@ -64,6 +64,7 @@ static void site_show(struct gm_emit *emit, const struct gm_report_blocks *block
 {
 	gm_emit_object(emit, NULL);
 	gm_emit_value(emit, "stack", rest ? GM_NONE : gm_report_stack_value(blocks, site->stack));
+	gm_emit_value(emit, "rest", GM_BOOL(rest));
 	gm_emit_value(emit, "calls", GM_COUNT(site->calls));
 	gm_emit_value(emit, "bytes", GM_BYTES(site->bytes));
 	gm_emit_value(emit, "brief", GM_COUNT(site->brief));

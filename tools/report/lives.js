@@ -70,7 +70,7 @@ class Lives {
 			const site = this.site[i];
 			if (!groups.has(site))
 				groups.set(site, {bytes: 0, blocks: 0, largest: 0, stack: this.sites[site].stack,
-					rest: this.isRest(site)});
+					rest: this.sites[site].rest});
 			const group = groups.get(site);
 			group.bytes += this.bytes[i];
 			group.blocks += this.blocks[i];
@@ -80,11 +80,6 @@ class Lives {
 		const sum = (name) => all.reduce((total, group) => total + group[name], 0);
 		return {bytes: sum("bytes"), blocks: sum("blocks"), stacks: all.length, by_stack: all, level: this.level,
 			...facts};
-	}
-
-	/* The last element stands for the smaller stacks if they have more than one number. */
-	isRest(site) {
-		return site === SITES_MOST;
 	}
 
 	/* What was alive at a time. */
@@ -146,7 +141,6 @@ class Lives {
 	}
 }
 
-const SITES_MOST = 2000; /* as in tools/report/blocks.c */
 const SITES_SHOWN = 10; /* with a colour of their own */
 
 /* The name of the colour of a group of sites, by its number in the list of sitesGroup. */
@@ -162,9 +156,9 @@ function sitesGroup(lives, stacks) {
 	const groups = new Map();
 	lives.sites.forEach((site, i) => {
 		const call = stacks.site(site.stack);
-		const name = lives.isRest(i) ? "smaller call stacks" : call ? callLine(call) : "without a call stack";
+		const name = site.rest ? "smaller call stacks" : call ? callLine(call) : "without a call stack";
 		if (!groups.has(name))
-			groups.set(name, {name, rest: lives.isRest(i), stacks: [], sites: new Set(), calls: 0, bytes: 0,
+			groups.set(name, {name, rest: site.rest, stacks: [], sites: new Set(), calls: 0, bytes: 0,
 				brief: 0, live: 0, live_blocks: 0});
 		const group = groups.get(name);
 		group.sites.add(i);

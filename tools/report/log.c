@@ -4,7 +4,7 @@
 #include <time.h>
 
 #include "tools/finding/findings.h"
-#include "tools/log/sites.h"
+#include "tools/log/kernel_sites.h"
 #include "tools/log/timeline.h"
 #include "tools/report/report.h"
 
@@ -176,7 +176,7 @@ static void device_show(struct gm_emit *emit, struct gm_figures *f, unsigned d,
 	refusals_show(emit, f, d);
 	gm_report_moments_show(emit, blocks, d);
 	gm_report_lives_show(emit, blocks, d);
-	gm_sites_show(emit, f, d, SIZE_MAX);
+	gm_kernel_sites_show(emit, f, d, SIZE_MAX);
 	values_show(emit, f, GM_SCOPE_DEVICE, d);
 	gm_emit_end(emit);
 }

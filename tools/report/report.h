@@ -34,8 +34,8 @@ struct gm_report_blocks {
 	GM_ARRAY(struct gm_frame) frames; /* distinct frames of these stacks, sorted */
 };
 
-/* `most`: limit of lives.h, which has at least some thousand. Ends the program when memory is
- * short. The caller frees. */
+/* `most`: the limit of lives.h; a lower one than LIVES_LEAST has no effect. Ends the program when
+ * memory is short. The caller frees. */
 void gm_report_blocks_read(struct gm_report_blocks *out, const struct gm_figures *figures,
 			   size_t most);
 void gm_report_blocks_free(struct gm_report_blocks *blocks);

@@ -149,8 +149,8 @@ GM_DEVICE_SLOW uint32_t gm_sites_begin_slow(struct gm_heap *heap, size_t size, u
 	return gm_sites_begun(heap, size, gm_sites_find(heap->sites, from));
 }
 
-/* Count a malloc that the call with the return address `from` is about to make; its number. A
- * function of its own without calls, and so without a stack. */
+/* Count a malloc that the call with the return address `from` is about to make; its number, or
+ * GM_SITES: gm_sites_begin_slow has to follow. It calls nothing, so it needs little stack. */
 GM_DEVICE_SLOW uint32_t gm_sites_begin(struct gm_heap *heap, size_t size, uint64_t from)
 {
 	uint32_t at = gm_sites_hash(from);
@@ -177,7 +177,7 @@ GM_DEVICE void *gm_sites_malloc(struct gm_heap *heap, size_t size, uint64_t from
 /*
  * Count the free of `address` that is about to be made, at the site of the block. False: no block
  * begins there. The number may be that of another block by then, after a wrong free at the same
- * time. Like gm_sites_begin without calls.
+ * time. It calls nothing, like gm_sites_begin.
  */
 GM_DEVICE_SLOW bool gm_sites_freed(struct gm_heap *heap, const void *address)
 {

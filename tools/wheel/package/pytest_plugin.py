@@ -92,7 +92,7 @@ def limits_of(item):
 
 
 def log_of(item):
-    """The name of its log. Other characters than those of most names become the same, so a sum tells tests apart."""
+    """The name of its log. Different characters may become the same, so a sum tells such tests apart."""
     name = re.sub(r"[^A-Za-z0-9_.]+", "-", item.nodeid).strip("-")[:150]
     if re.search(r"[^A-Za-z0-9_./:]", item.nodeid) or len(name) == 150:
         name += "-%08x" % zlib.crc32(item.nodeid.encode("utf-8", "surrogateescape"))

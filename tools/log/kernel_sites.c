@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "tools/log/sites.h"
+#include "tools/log/kernel_sites.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,7 +11,7 @@ static bool site_has(const struct gm_figures_site *site, unsigned d)
 	return site->device == d && (site->mallocs || site->nulls || site->twice || site->invalid);
 }
 
-bool gm_sites_any(const struct gm_figures *f, unsigned d)
+bool gm_kernel_sites_any(const struct gm_figures *f, unsigned d)
 {
 	for (size_t i = 0; i < f->sites.n; i++)
 		if (site_has(&f->sites.at[i], d))
@@ -96,7 +96,7 @@ static void site_text(struct gm_emit *emit, const struct gm_figures_site *site)
 	gm_emit_line(emit, "", "%s", place);
 }
 
-void gm_sites_show(struct gm_emit *emit, struct gm_figures *f, unsigned d, size_t rows)
+void gm_kernel_sites_show(struct gm_emit *emit, struct gm_figures *f, unsigned d, size_t rows)
 {
 	size_t hidden = 0, shown = 0;
 	gm_figures_sites_name(f);
