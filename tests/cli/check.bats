@@ -24,14 +24,29 @@ exceeds() {
 
 @test "check passes at a limit, and fails above it" {
 	good
-	"$TOOL" check --max mapped_peak=64M --max=requested_peak=10MiB --max allocate_calls=1 --max external_peak=0.08 good.gml >out
-	[ "$(<out)" = '1 log, 4 limits: none is exceeded' ]
+	"$TOOL" check --max mapped_peak=64M --max=requested_peak=10MiB --max allocate_calls=1 good.gml >out
+	[ "$(<out)" = '1 log, 3 limits: none is exceeded' ]
 	"$TOOL" check --max allocate_ns=1us --no-leaks good.gml >out
 	exceeds 'good.gml: device 0: mapped_peak is 64.0 MiB, above 63.0 MiB' --max mapped_peak=63M good.gml
 	exceeds 'good.gml: device 0: allocate_ns is 1.00 us, above 999 ns' --max allocate_ns=999ns good.gml
-	exceeds 'good.gml: device 0: external_peak is 0.074, above 0.070' --max external_peak=0.07 good.gml
 	# If rounding hides the difference, all digits are shown.
 	exceeds 'good.gml: device 0: mapped_peak is 67,108,864 B, above 67,108,863 B' --max mapped_peak=67108863 good.gml
+}
+
+@test "check of fragmentation: after any event of a complete log, of other logs by sample" {
+	# Two pieces of 10 and of 53 MiB, between samples; in the sample 8 of 54 are not in the longest.
+	local words=(at:1s to:4G map:0:64M:1us to:4G alloc:0:10M:1us to:4106M alloc:0:1M:1us at:2s free:1:1us
+		at:3s free:2:1us alloc:0:10M:1us sample:0:50M:8M free:3:1us)
+	mklog all.gml "${words[@]}"
+	GPUMEM_LOG=small mklog small.gml "${words[@]}"
+	exceeds 'all.gml: device 0: external_peak is 0.159, above 0.158' --max external_peak=0.158 all.gml
+	"$TOOL" check --max external_peak=0.159 --max unreclaimable_peak=63M all.gml
+	exceeds 'small.gml: device 0: external_peak is 0.074, above 0.070' --max external_peak=0.07 small.gml
+	for log in all:0.158730 small:0.074074; do
+		"$TOOL" export --format=openmetrics "${log%:*}.gml" | grep "^gpumem_external_peak_ratio{.* ${log#*:}$"
+		"$TOOL" summary --json "${log%:*}.gml" >out
+		jq -e '.logs[0].devices[0] | .counters.external_peak == 1e6 * .fragmentation.external.peak and .fragmentation.external.peak > 0' out
+	done
 }
 
 @test "check names every exceeded limit, on each device" {

@@ -16,7 +16,7 @@ enum { ROWS_DEFAULT = 12, BAR_LEAST = 8, BEFORE_BAR = 66 };
 /* One device. `end` and `peak` are shown in detail. */
 struct course {
 	const struct gm_figures *figures;
-	struct gm_course all;
+	const struct gm_course *all;
 	const struct gm_course_moment *end, *peak;
 	uint64_t mapped; /* the highest */
 };
@@ -29,15 +29,15 @@ static _Noreturn void memory_exhausted(void)
 
 static void course_read(struct course *course, unsigned device)
 {
-	gm_course_read(&course->all, course->figures, device);
-	for (size_t i = 0; i < course->all.moments.n; i++) {
-		const struct gm_course_moment *moment = &course->all.moments.at[i];
+	course->all = gm_course_of(course->figures, device);
+	for (size_t i = 0; i < course->all->moments.n; i++) {
+		const struct gm_course_moment *moment = &course->all->moments.at[i];
 		course->end = moment;
 		if (moment->sample.mapped > course->mapped)
 			course->mapped = moment->sample.mapped;
 	}
 	if (course->end)
-		course->peak = &course->all.worst;
+		course->peak = &course->all->worst;
 }
 
 static uint64_t share_ppm(uint64_t part, uint64_t whole)
@@ -200,7 +200,7 @@ static void course_text(struct gm_emit *emit, const struct course *course)
 				       ? emit->options->width - BEFORE_BAR
 				       : BAR_LEAST;
 	const unsigned rows = emit->options->rows == UINT_MAX ? ROWS_DEFAULT : emit->options->rows;
-	const struct gm_course_moment *first = course->all.moments.at, *last = course->end;
+	const struct gm_course_moment *first = course->all->moments.at, *last = course->end;
 	const uint64_t span = last->time - first->time + 1;
 	const struct gm_course_moment *moment = first;
 	GM_ARRAY(char *) bars = {0};
@@ -274,15 +274,15 @@ static void moment_json(struct gm_emit *emit, const char *key, const struct cour
 
 static void course_json(struct gm_emit *emit, const struct course *course)
 {
-	gm_emit_value(emit, "samples", GM_COUNT(course->all.samples));
-	gm_emit_value(emit, "computed", GM_BOOL(course->all.computed));
+	gm_emit_value(emit, "samples", GM_COUNT(course->all->samples));
+	gm_emit_value(emit, "computed", GM_BOOL(course->all->computed));
 	if (course->end) {
 		moment_json(emit, "end", course, course->end);
 		moment_json(emit, "at_peak", course, course->peak);
 	}
 	gm_emit_list(emit, "course");
-	for (size_t i = 0; i < course->all.moments.n; i++)
-		moment_json(emit, NULL, course, &course->all.moments.at[i]);
+	for (size_t i = 0; i < course->all->moments.n; i++)
+		moment_json(emit, NULL, course, &course->all->moments.at[i]);
 	gm_emit_end(emit);
 }
 
@@ -291,12 +291,12 @@ static void course_json(struct gm_emit *emit, const struct course *course)
 static void legend_text(struct gm_emit *emit, const struct course *course)
 {
 	char count[32];
-	gm_tool_count(course->all.samples, count, sizeof count);
-	if (course->all.computed)
+	gm_tool_count(course->all->samples, count, sizeof count);
+	if (course->all->computed)
 		gm_emit_line(emit, "", "computed from the addresses of all events");
-	else if (course->end && course->all.samples < GM_COURSE_FEW)
+	else if (course->end && course->all->samples < GM_COURSE_FEW)
 		gm_emit_line(emit, "", "from only %s sample%s", count,
-			     course->all.samples == 1 ? "" : "s");
+			     course->all->samples == 1 ? "" : "s");
 	gm_emit_line(emit, "", "external: share of idle memory that is not in the longest run");
 	gm_emit_line(emit, "", "after remap: the same, with idle chunks mapped side by side");
 	gm_emit_line(emit, "", "unreclaimable: idle, in chunks that also hold live blocks");
@@ -307,7 +307,7 @@ static void device_show(struct gm_emit *emit, const struct gm_figures *f, unsign
 	struct course course = {.figures = f};
 	char label[32], when[32] = "", count[32];
 	course_read(&course, d);
-	const size_t moments = course.all.computed ? course.all.states : course.all.samples;
+	const size_t moments = course.all->computed ? course.all->states : course.all->samples;
 	gm_emit_object(emit, NULL);
 	gm_emit_value(emit, "ordinal", GM_COUNT(d));
 	gm_emit_value(emit, "name", GM_TEXT(f->about->devices[d].name));
@@ -317,9 +317,9 @@ static void device_show(struct gm_emit *emit, const struct gm_figures *f, unsign
 	gm_emit_break(emit);
 	gm_emit_line(emit, label, "%s, %s %s%s%s%s", f->about->devices[d].name,
 		     gm_tool_count(moments, count, sizeof count),
-		     course.all.computed ? "moment" : "sample", moments == 1 ? "" : "s",
+		     course.all->computed ? "moment" : "sample", moments == 1 ? "" : "s",
 		     course.peak ? ", its peak at " : "", when);
-	gm_summary_fragmentation(emit, f, d, &course.all, true);
+	gm_summary_fragmentation(emit, f, d, course.all, true);
 	legend_text(emit, &course);
 	const bool binned = course.end && gm_frag_has_bins(&course.peak->sample);
 	if (emit->options->json)
@@ -336,7 +336,6 @@ static void device_show(struct gm_emit *emit, const struct gm_figures *f, unsign
 	if (!emit->options->json && course.end)
 		course_text(emit, &course);
 	gm_emit_end(emit);
-	gm_course_free(&course.all);
 }
 
 static void log_show(struct gm_emit *emit, const struct gm_figures *f)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "tools/log/course.h"
 
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -31,12 +32,16 @@ struct reader {
 	uint64_t requested_peak, mapped_peak;
 };
 
-static void moment_push(struct gm_course *course, const struct gm_course_moment *moment)
+static _Noreturn void memory_exhausted(void)
 {
-	if (gm_array_push(&course->moments, *moment))
-		return;
 	gm_tool_error("out of memory");
 	exit(GM_EXIT_FAILED);
+}
+
+static void moment_push(struct gm_course *course, const struct gm_course_moment *moment)
+{
+	if (!gm_array_push(&course->moments, *moment))
+		memory_exhausted();
 }
 
 /* Idle memory outside the longest run, even after remapping. */
@@ -92,6 +97,9 @@ static void figures_end(struct reader *r)
 	*mean = (struct gm_frag){.utilisation = 1};
 	if (r->ns <= 0)
 		return;
+	r->course->ns = r->ns;
+	r->course->mean_requested = r->requested / r->ns;
+	r->course->mean_mapped = r->mapped / r->ns;
 	mean->internal = r->sums.internal / r->ns;
 	mean->external = r->sums.external / r->ns;
 	mean->external_remap = r->sums.external_remap / r->ns;
@@ -212,7 +220,7 @@ static bool events_read(struct gm_course *course, const struct gm_figures *f, un
 	return fits && course->states;
 }
 
-void gm_course_read(struct gm_course *course, const struct gm_figures *f, unsigned device)
+static void course_read(struct gm_course *course, const struct gm_figures *f, unsigned device)
 {
 	struct gm_course computed = {.computed = true};
 	*course = (struct gm_course){0};
@@ -220,15 +228,71 @@ void gm_course_read(struct gm_course *course, const struct gm_figures *f, unsign
 	if (!f->about->complete || !gm_figures_device(f, device, GM_C_allocate_pool))
 		return;
 	if (!events_read(&computed, f, device)) {
-		gm_course_free(&computed);
+		gm_array_free(&computed.moments);
 		return;
 	}
 	computed.samples = course->samples;
-	gm_course_free(course);
+	gm_array_free(&course->moments);
 	*course = computed;
+}
+
+const struct gm_course *gm_course_of(const struct gm_figures *f, unsigned device)
+{
+	struct gm_course **kept = &f->courses[device];
+	if (!*kept) {
+		*kept = malloc(sizeof **kept);
+		if (!*kept)
+			memory_exhausted();
+		course_read(*kept, f, device);
+	}
+	return *kept;
 }
 
 void gm_course_free(struct gm_course *course)
 {
-	gm_array_free(&course->moments);
+	if (course)
+		gm_array_free(&course->moments);
+	free(course);
+}
+
+/* --- counters of samples --- */
+
+/* The figure of a course that a counter has: times `unit`, and the seconds of the course. */
+static const struct counter {
+	size_t at;
+	double unit;
+	bool over_time;
+} counters[GM_COUNTER_COUNT] = {
+#define FIGURE(member, unit, over_time)                             \
+	{                                                           \
+		offsetof(struct gm_course, member), unit, over_time \
+	}
+	[GM_C_sampled_ns] = FIGURE(ns, 1, false),
+	[GM_C_internal_peak] = FIGURE(peak.internal, 1, false),
+	[GM_C_external_peak] = FIGURE(peak.external, 1e6, false),
+	[GM_C_external_remap_peak] = FIGURE(peak.external_remap, 1e6, false),
+	[GM_C_unreclaimable_peak] = FIGURE(peak.unreclaimable, 1, false),
+	[GM_C_requested_seconds] = FIGURE(mean_requested, 1, true),
+	[GM_C_mapped_seconds] = FIGURE(mean_mapped, 1, true),
+	[GM_C_internal_seconds] = FIGURE(mean.internal, 1, true),
+	[GM_C_unreclaimable_seconds] = FIGURE(mean.unreclaimable, 1, true),
+	[GM_C_external_seconds] = FIGURE(mean.external, 1e6, true),
+	[GM_C_external_remap_seconds] = FIGURE(mean.external_remap, 1e6, true),
+#undef FIGURE
+};
+
+bool gm_course_counter(const struct gm_figures *f, unsigned device, enum gm_counter c,
+		       uint64_t *value)
+{
+	const struct counter *counter = &counters[c];
+	if (!counter->unit || !gm_course_of(f, device)->computed)
+		return false;
+	const struct gm_course *course = gm_course_of(f, device);
+	double figure = counter->unit * *(const double *)((const char *)course + counter->at);
+	if (counter->over_time)
+		figure *= course->ns / 1e9;
+	/* The error of doubles must not take 1 from a whole number. */
+	figure = figure * (1 + 1e-12) + 1e-6;
+	*value = figure < 0x1p64 ? (uint64_t)figure : UINT64_MAX;
+	return true;
 }

@@ -32,11 +32,19 @@ struct gm_course {
 	struct gm_frag peak; /* the highest figure of all samples or states */
 	struct gm_frag mean; /* over the time from the first to the last; 0, and utilisation 1,
 			      * with only one */
+	double ns;	     /* that time */
+	double mean_requested, mean_mapped; /* bytes, likewise */
 };
 
-/* Read a device. Rewinds the log. Ends the program when memory is short. The caller frees. */
-void gm_course_read(struct gm_course *course, const struct gm_figures *figures, unsigned device);
+/* That of a device. The first call reads it, which rewinds the log; `figures` own it. Ends the
+ * program when memory is short. */
+const struct gm_course *gm_course_of(const struct gm_figures *figures, unsigned device);
 void gm_course_free(struct gm_course *course);
+
+/* True: `counter` is a figure of samples, and *value what it is for the states after all events.
+ * False: the log does not have every event, or it is another counter. Reads as gm_course_of. */
+bool gm_course_counter(const struct gm_figures *figures, unsigned device, enum gm_counter counter,
+		       uint64_t *value);
 
 /* True if `a` is more fragmented, as for `worst`. */
 bool gm_course_is_worse(const struct gm_sample *a, const struct gm_sample *b);

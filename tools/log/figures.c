@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/size.h"
+#include "tools/log/course.h"
 #include "tools/tool.h"
 
 static _Noreturn void memory_exhausted(void)
@@ -151,7 +152,8 @@ bool gm_figures_open(struct gm_figures *figures, const char *path, char *why, si
 				     ? figures->about->n_devices
 				     : GM_COUNTER_DEVICES;
 	figures->hooks = calloc(figures->about->n_hooks + 1, sizeof *figures->hooks);
-	if (!figures->hooks)
+	figures->courses = calloc(GM_COUNTER_DEVICES, sizeof *figures->courses);
+	if (!figures->hooks || !figures->courses)
 		memory_exhausted();
 	while (gm_log_read_next(figures->file, &entry))
 		entry_add(figures, &entry);
@@ -171,6 +173,9 @@ void gm_figures_close(struct gm_figures *figures)
 	for (unsigned i = 0; i < figures->about->n_hooks; i++)
 		gm_array_free(&figures->hooks[i].durations);
 	free(figures->hooks);
+	for (unsigned i = 0; i < figures->n_devices; i++)
+		gm_course_free(figures->courses[i]);
+	free(figures->courses);
 	gm_array_free(&figures->refusals);
 	gm_array_free(&figures->giveups);
 	gm_array_free(&figures->tables);
@@ -180,6 +185,9 @@ void gm_figures_close(struct gm_figures *figures)
 
 uint64_t gm_figures_device(const struct gm_figures *figures, unsigned device, enum gm_counter c)
 {
+	uint64_t value;
+	if (gm_course_counter(figures, device, c, &value))
+		return value;
 	return gm_log_read_counter(figures->file, device, c);
 }
 

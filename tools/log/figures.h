@@ -99,6 +99,8 @@ struct gm_figures_median {
 	uint64_t least, most;
 };
 
+struct gm_course;
+
 struct gm_figures {
 	struct gm_log_file *file;
 	const struct gm_log_about *about;
@@ -113,6 +115,7 @@ struct gm_figures {
 	GM_ARRAY(struct gm_figures_heap) heaps;
 	GM_ARRAY(struct gm_figures_site) sites;
 	char *site_names; /* memory of `shown` */
+	struct gm_course **courses; /* course.h: of each device; NULL until it is read */
 	GM_ARRAY(struct gm_figures_table) tables;
 };
 
@@ -120,6 +123,8 @@ struct gm_figures {
 bool gm_figures_open(struct gm_figures *figures, const char *path, char *why, size_t n);
 void gm_figures_close(struct gm_figures *figures);
 
+/* A counter. If the log has every event, those of samples are computed from the events, which
+ * rewinds the log (course.h). */
 uint64_t gm_figures_device(const struct gm_figures *figures, unsigned device, enum gm_counter c);
 uint64_t gm_figures_process(const struct gm_figures *figures, enum gm_counter c);
 

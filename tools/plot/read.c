@@ -92,15 +92,12 @@ static void refusal_count(struct gm_plot *plot, const struct gm_record *r, uint6
 /* False: the log does not have every event; draw its samples. */
 static bool course_draw(struct reader *reader)
 {
-	struct gm_course course;
-	gm_course_read(&course, reader->plot->figures, reader->plot->device);
-	const bool computed = course.computed;
-	for (size_t i = 0; computed && i < course.moments.n; i++) {
-		const struct gm_course_moment *m = &course.moments.at[i];
+	const struct gm_course *course = gm_course_of(reader->plot->figures, reader->plot->device);
+	for (size_t i = 0; course->computed && i < course->moments.n; i++) {
+		const struct gm_course_moment *m = &course->moments.at[i];
 		sample_draw(reader, &m->sample, gm_figures_at(reader->plot->figures, m->time));
 	}
-	gm_course_free(&course);
-	return computed;
+	return course->computed;
 }
 
 static void events_read(struct reader *reader)

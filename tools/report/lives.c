@@ -180,12 +180,11 @@ static uint64_t ppm(double share)
  * parts per million; bytes idle, lost inside blocks, and not reclaimable. */
 static void frag_show(struct gm_emit *emit, const struct gm_figures *f, unsigned device)
 {
-	struct gm_course course;
+	const struct gm_course *course = gm_course_of(f, device);
 	struct gm_pack pack = {0};
 	uint64_t before = 0;
-	gm_course_read(&course, f, device);
-	for (size_t i = 0; i < course.moments.n; i++) {
-		const struct gm_course_moment *moment = &course.moments.at[i];
+	for (size_t i = 0; i < course->moments.n; i++) {
+		const struct gm_course_moment *moment = &course->moments.at[i];
 		const uint64_t at = gm_figures_at(f, moment->time);
 		struct gm_frag frag;
 		gm_frag_now(&moment->sample, &frag);
@@ -199,11 +198,11 @@ static void frag_show(struct gm_emit *emit, const struct gm_figures *f, unsigned
 		before = at > before ? at : before;
 	}
 	gm_emit_object(emit, "frag");
-	gm_emit_value(emit, "computed", GM_BOOL(course.computed));
-	gm_emit_value(emit, "states", GM_COUNT(course.computed ? course.states : course.samples));
-	packed_show(emit, course.moments.n, &pack);
+	gm_emit_value(emit, "computed", GM_BOOL(course->computed));
+	gm_emit_value(emit, "states",
+		      GM_COUNT(course->computed ? course->states : course->samples));
+	packed_show(emit, course->moments.n, &pack);
 	gm_emit_end(emit);
-	gm_course_free(&course);
 }
 
 void gm_report_lives_show(struct gm_emit *emit, const struct gm_report_blocks *blocks,

@@ -68,7 +68,9 @@ void gm_summary_fragmentation(struct gm_emit *emit, const struct gm_figures *f, 
 		{"peak", "peak", 0},
 		{"mean", "mean", 0},
 	};
-	const uint64_t *counters = gm_log_read_counters(f->file, d);
+	uint64_t counters[GM_COUNTER_COUNT];
+	for (unsigned c = 0; c < GM_COUNTER_COUNT; c++)
+		counters[c] = gm_figures_device(f, d, (enum gm_counter)c);
 	const struct gm_sample sample = sample_now(f, d, course);
 	const bool is = moment_is_now(f, d, course),
 		   was = course->computed || counters[GM_C_samples],

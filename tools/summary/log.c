@@ -334,7 +334,6 @@ static void device_show(struct gm_emit *emit, struct gm_figures *f, unsigned d)
 	const bool requested =
 		gm_figures_is_trace(f) && gm_figures_device(f, d, GM_C_foreign_driver_calls);
 	char total[32], label[32], uuid[48];
-	struct gm_course course;
 	gm_emit_object(emit, NULL);
 	gm_emit_value(emit, "ordinal", GM_COUNT(d));
 	gm_emit_value(emit, "name", GM_TEXT(device->name));
@@ -352,10 +351,8 @@ static void device_show(struct gm_emit *emit, struct gm_figures *f, unsigned d)
 	calls_table(emit, f, d);
 	if (pooled) {
 		gm_emit_break(emit);
-		gm_course_read(&course, f, d);
-		gm_summary_fragmentation(emit, f, d, &course, false);
-		few_line(emit, &course);
-		gm_course_free(&course);
+		gm_summary_fragmentation(emit, f, d, gm_course_of(f, d), false);
+		few_line(emit, gm_course_of(f, d));
 		gm_emit_break(emit);
 		pool_lines(emit, f, d);
 		gm_summary_sleep(emit, f, d);
