@@ -114,7 +114,7 @@ struct gm_figures {
 	GM_ARRAY(struct gm_figures_image) images;
 	GM_ARRAY(struct gm_figures_heap) heaps;
 	GM_ARRAY(struct gm_figures_site) sites;
-	char *site_names; /* memory of `shown` */
+	char *site_names;	    /* memory of `shown` */
 	struct gm_course **courses; /* course.h: of each device; NULL until it is read */
 	GM_ARRAY(struct gm_figures_table) tables;
 };
