@@ -104,6 +104,8 @@ enum gm_record_flag {
 	GM_RECORD_OWN = 1 << 9,		 /* a heap that the program made with gpumem.h */
 	GM_RECORD_LAST = 1 << 10,	 /* the heap, or its process, ends */
 	GM_RECORD_REST = 1 << 11,	 /* HELD: all blocks but those of the other records */
+	GM_RECORD_LENT = 1 << 12,	 /* MAP, REMAP: the chunk is now a heap's or a buffer's */
+	GM_RECORD_RETURNED = 1 << 13,	 /* UNMAP, REMAP: it was, until now */
 };
 
 /* What became of an unknown table; "modes": GPUMEM_FREE=ordered and GPUMEM_SLEEP. */

@@ -113,8 +113,9 @@ void gm_chunk_release(struct gm_pool *pool, struct gm_chunk *chunk)
 			    gm_driver_error(pool->driver, result));
 }
 
-void gm_chunk_record(struct gm_pool *pool, const struct gm_chunk *chunk, enum gm_record_kind kind,
-		     uint64_t ns, CUdeviceptr old)
+void gm_chunk_record_loan(struct gm_pool *pool, const struct gm_chunk *chunk,
+			  enum gm_record_kind kind, uint64_t ns, CUdeviceptr old,
+			  enum gm_record_flag flag)
 {
 	unsigned device = pool->config.ordinal;
 	if (kind == GM_RECORD_MAP) {
@@ -145,8 +146,15 @@ void gm_chunk_record(struct gm_pool *pool, const struct gm_chunk *chunk, enum gm
 				       .held = old,
 				       .id = chunk->serial,
 				       .duration = ns > UINT32_MAX ? UINT32_MAX : (uint32_t)ns,
+				       .flags = (uint16_t)flag,
 				       .device = (uint8_t)device,
 				       .kind = (uint8_t)kind});
+}
+
+void gm_chunk_record(struct gm_pool *pool, const struct gm_chunk *chunk, enum gm_record_kind kind,
+		     uint64_t ns, CUdeviceptr old)
+{
+	gm_chunk_record_loan(pool, chunk, kind, ns, old, 0);
 }
 
 /* --- books: the pool's lock is held --- */

@@ -82,6 +82,11 @@ void gm_chunk_release(struct gm_pool *pool, struct gm_chunk *chunk);
 void gm_chunk_record(struct gm_pool *pool, const struct gm_chunk *chunk, enum gm_record_kind kind,
 		     uint64_t ns, CUdeviceptr old);
 
+/* The same for a chunk that is lent, or was: with GM_RECORD_LENT or _RETURNED. */
+void gm_chunk_record_loan(struct gm_pool *pool, const struct gm_chunk *chunk,
+			  enum gm_record_kind kind, uint64_t ns, CUdeviceptr old,
+			  enum gm_record_flag flag);
+
 /* --- the pool's lock is held --- */
 
 /* The chunk that is mapped at an address of the range, or NULL. */

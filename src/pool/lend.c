@@ -143,10 +143,11 @@ static void loan_finish(struct gm_pool *pool, struct gm_loan *loan, uint64_t ns)
 	for (struct gm_chunk *chunk = loan->chunks; chunk; chunk = chunk->after) {
 		pool->pending -= chunk->size;
 		if (!chunk->run) {
-			gm_chunk_record(pool, chunk, GM_RECORD_MAP, ns, 0);
+			gm_chunk_record_loan(pool, chunk, GM_RECORD_MAP, ns, 0, GM_RECORD_LENT);
 			continue;
 		}
-		gm_chunk_record(pool, chunk, GM_RECORD_REMAP, 0, chunk->run->base);
+		gm_chunk_record_loan(pool, chunk, GM_RECORD_REMAP, 0, chunk->run->base,
+				     GM_RECORD_LENT);
 		gm_range_put(&pool->range, chunk->run);
 		chunk->run = NULL;
 	}
@@ -282,11 +283,11 @@ static void chunk_return(struct gm_pool *pool, struct gm_chunk *chunk)
 		gm_chunk_release(pool, chunk);
 	gm_pool_lock(pool);
 	if (result == CUDA_SUCCESS) {
-		gm_chunk_record(pool, chunk, GM_RECORD_REMAP, 0, old);
+		gm_chunk_record_loan(pool, chunk, GM_RECORD_REMAP, 0, old, GM_RECORD_RETURNED);
 		gm_chunk_publish(pool, chunk);
 		gm_access_refresh(pool);
 	} else {
-		gm_chunk_record(pool, chunk, GM_RECORD_UNMAP, 0, 0);
+		gm_chunk_record_loan(pool, chunk, GM_RECORD_UNMAP, 0, 0, GM_RECORD_RETURNED);
 		gm_chunk_forget(pool, chunk);
 	}
 }
@@ -301,7 +302,7 @@ static bool chunk_return_away(struct gm_pool *pool, struct gm_chunk *chunk)
 		return false;
 	chunk->base = chunk->run->base;
 	pool->pending += chunk->size;
-	gm_chunk_record(pool, chunk, GM_RECORD_REMAP, 0, old);
+	gm_chunk_record_loan(pool, chunk, GM_RECORD_REMAP, 0, old, GM_RECORD_RETURNED);
 	gm_chunk_publish(pool, chunk);
 	return true;
 }

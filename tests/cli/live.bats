@@ -369,7 +369,7 @@ CACHE=(at:1s map:0:128M:1us stack:7 alloc:0:64M:1us stack:8 tensor:0:20M at:2s s
 }
 
 @test "leaks and live show malloc in kernels by call, those with most bytes first" {
-	mklog a.gml alloc:0:1M:1us taken:0:64M:1ms lend:0:32M heap:0:1M:0:0 wrong:3:2:1 site:1:2:1K:1 site:2:1:4K:2 \
+	mklog a.gml map:0:32M:1us alloc:0:1M:1us taken:0:64M:1ms lend:0:32M heap:0:1M:0:0 wrong:3:2:1 site:1:2:1K:1 site:2:1:4K:2 \
 		wrong:0:1:0 site:3:2:0:0 site:0:0:1K:1 site:4:2:0:0
 	for command in leaks live; do
 		"$TOOL" "$command" a.gml >out

@@ -129,27 +129,39 @@ static void do_to(const uint64_t v[WORDS])
 	next_address = v[0];
 }
 
-static void put_chunk(uint64_t n, uint64_t old, uint64_t ns, unsigned kind)
+static void put_chunk(uint64_t n, uint64_t old, uint64_t ns, unsigned kind, unsigned flags)
 {
 	put((struct gm_record){.address = chunks[n].address,
 			       .size = chunks[n].size,
 			       .held = old,
 			       .id = n,
 			       .duration = (uint32_t)ns,
+			       .flags = (uint16_t)flags,
 			       .device = (uint8_t)chunks[n].device,
 			       .kind = (uint8_t)kind});
 }
 
-void do_map(const uint64_t v[WORDS])
+static void chunk_map(const uint64_t v[WORDS], unsigned flags)
 {
 	const unsigned d = (unsigned)v[0];
-	devices[d].mapped += v[1];
 	gm_counter_add(d, GM_C_map_calls, 1);
 	gm_counter_add(d, GM_C_map_bytes, v[1]);
 	gm_counter_add(d, GM_C_map_ns, v[2]);
 	gauges(d);
 	chunks[++n_chunks] = (struct block){d, v[1], 0, address_take(0)};
-	put_chunk(n_chunks, 0, v[2], GM_RECORD_MAP);
+	put_chunk(n_chunks, 0, v[2], GM_RECORD_MAP, flags);
+}
+
+static void do_map(const uint64_t v[WORDS])
+{
+	devices[v[0]].mapped += v[1];
+	chunk_map(v, 0);
+}
+
+void chunk_lend(const uint64_t v[WORDS])
+{
+	gm_counter_add((unsigned)v[0], GM_C_lent, v[1]);
+	chunk_map(v, GM_RECORD_LENT);
 }
 
 static void do_unmap(const uint64_t v[WORDS])
@@ -159,14 +171,14 @@ static void do_unmap(const uint64_t v[WORDS])
 	gm_counter_add(d, GM_C_unmap_calls, 1);
 	gm_counter_add(d, GM_C_unmap_bytes, chunks[v[0]].size);
 	gauges(d);
-	put_chunk(v[0], 0, 0, GM_RECORD_UNMAP);
+	put_chunk(v[0], 0, 0, GM_RECORD_UNMAP, 0);
 }
 
 static void do_move(const uint64_t v[WORDS])
 {
 	const uint64_t old = chunks[v[0]].address;
 	chunks[v[0]].address = v[1];
-	put_chunk(v[0], old, 0, GM_RECORD_REMAP);
+	put_chunk(v[0], old, 0, GM_RECORD_REMAP, 0);
 }
 
 static void do_alloc(const uint64_t v[WORDS])

@@ -18,7 +18,8 @@ extern struct device {
 void put(struct gm_record record);
 /* Set the gauges and peaks of a device. */
 void gauges(unsigned d);
-void do_map(const uint64_t v[WORDS]);
+/* Map a chunk for a heap: the words of `map`. */
+void chunk_lend(const uint64_t v[WORDS]);
 /* The address of the last `to`, which is used up; without one, `otherwise`. */
 uint64_t address_take(uint64_t otherwise);
 extern unsigned stack_now; /* of the word `stack` */

@@ -56,10 +56,7 @@ void do_image(const uint64_t v[WORDS])
 static void lend(unsigned d, uint64_t size, uint64_t chunk, uint64_t ns)
 {
 	const uint64_t map[WORDS] = {d, size, ns};
-	do_map(map); /* lent memory is not the pool's */
-	devices[d].mapped -= size;
-	gauges(d);
-	gm_counter_add(d, GM_C_lent, size);
+	chunk_lend(map);
 	heap_mapped += chunk;
 	heap.mapped_peak = heap_mapped;
 	heap.chunks++;
@@ -132,10 +129,7 @@ void do_nogrow(const uint64_t v[WORDS])
 void do_slack(const uint64_t v[WORDS])
 {
 	const unsigned d = (unsigned)v[0];
-	do_map(v);
-	devices[d].mapped -= v[1];
-	gauges(d);
-	gm_counter_add(d, GM_C_lent, v[1]);
+	chunk_lend(v);
 	gm_counter_raise(d, GM_C_heap_slack_peak, gm_counter_change(d, GM_C_heap_slack, v[1]));
 	gm_counter_add(d, GM_C_heap_slack_growths, v[2]);
 	heap.slack = v[1];

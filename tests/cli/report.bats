@@ -112,9 +112,27 @@ alive() {
 	"$TOOL" report a.gml
 	page a.html >data
 	jq -e '.logs[0].devices[0].areas.all == [[1000000000, 2000000000, 4294967296, 8388608, 0], [1000000000, 2000000001, 4303355904, 16777216, 0]]' data
-	jq -e '.logs[0].devices[0].chunks.all == [[1000000000, 2000000001, 4294967296, 33554432]]' data
+	jq -e '.logs[0].devices[0].chunks.all == [[1000000000, 2000000001, 4294967296, 33554432, 0]]' data
 	jq -e '.logs[0].devices[0].frag | .computed and .states == 4 and (.all | map([.[0], .[1], .[4]])) ==
 		[[1000000000, 0, 33554432], [1000000000, 0, 25165824], [1000000000, 0, 8388608], [2000000000, 500000, 16777216]]' data
+}
+
+@test "the map tells chunks of heaps and blocks with tensors from the pool's idle memory" {
+	# A heap is lent 16 MiB at 1 s and 8 MiB at 2 s.
+	mklog a.gml at:1s to:4G map:0:32M:1us to:5G lend:0:8M to:4G alloc:0:8M:1us at:2s to:6G grow:0:8M:100us at:3s free:1:1us
+	"$TOOL" report a.gml
+	page a.html >data
+	jq -e '.logs[0].devices[0] | [.chunks.all[] | [.[0], .[2], .[3], .[4]]] == [[1000000000, 4294967296, 33554432, 0],
+		[1000000000, 5368709120, 16777216, 1], [2000000000, 6442450944, 8388608, 1]]' data
+	# What the heap has is neither mapped by the pool nor idle.
+	jq -e '.logs[0].devices[0] | .timeline.most.mapped == 33554432 and .timeline.most.lent == 25165824' data
+	jq -e '.logs[0].devices[0].frag.all | map([.[0], .[4]]) == [[1000000000, 33554432], [1000000000, 33554432],
+		[1000000000, 25165824], [2000000000, 25165824], [2000000000, 25165824], [3000000000, 33554432]]' data
+	mklog b.gml at:1s to:4G map:0:32M:1us to:4G alloc:0:16M:1us to:4G tensor:0:4M at:2s back:1 free:1:1us
+	"$TOOL" report b.gml
+	page b.html >data
+	jq -e '.logs[0].devices[0] | (.areas.all | length) == 1 and ([.chunks.all[] | [.[0], .[1], .[3], .[4]]] | sort) ==
+		[[1000000000, 2000000000, 16777216, 2], [1000000000, 2000000001, 33554432, 0]]' data
 }
 
 @test "names from a log are no markup" {
@@ -211,7 +229,7 @@ alive() {
 }
 
 @test "malloc and free in kernels are those of leaks" {
-	mklog a.gml alloc:0:1M:1us taken:0:64M:1ms lend:0:32M heap:0:1M:0:0 wrong:3:2:1 site:1:2:1K:1 site:2:1:4K:2 last:0
+	mklog a.gml map:0:32M:1us alloc:0:1M:1us taken:0:64M:1ms lend:0:32M heap:0:1M:0:0 wrong:3:2:1 site:1:2:1K:1 site:2:1:4K:2 last:0
 	"$TOOL" leaks --json a.gml >leaks
 	"$TOOL" report --json a.gml | jq -e --slurpfile l leaks '.logs[0].devices[0].sites as $s |
 		($s | length) >= 2 and $s == $l[0].logs[0].devices[0].sites and ($s | all(.place | length > 0))'

@@ -59,15 +59,15 @@ def unpacked(timeline):
     return {"points": len(steps), "events": timeline["events"], "most": most, "steps": steps[:200], "last": steps[-1:]}
 
 
-# Areas: [birth, death, address, bytes] of each, and of a block its site. Fragmentation: seven numbers a moment.
-def areas(packed, sites):
+# Areas: [birth, death, address, bytes] of each, and of a block its site, of a chunk its kind. Fragmentation: seven numbers a moment.
+def areas(packed):
     at, birth, address, rows = numbers(packed["packed"]), 0, 0, []
     signed = lambda n: -(n + 1) // 2 if n % 2 else n // 2
     for _ in range(packed["points"]):
         birth += signed(next(at))
         death = birth + next(at)
         address += signed(next(at))
-        rows.append([birth, death, address, next(at)] + ([next(at)] if sites else []))
+        rows.append([birth, death, address, next(at), next(at)])
     assert next(at, None) is None, "more numbers than areas"
     return rows[:200]
 
@@ -96,7 +96,7 @@ data = json.loads(page.scripts[0][1])
 for log in data["logs"]:
     for device in log["devices"]:
         device["timeline"] = unpacked(device["timeline"])
-        device["areas"]["all"] = areas(device["areas"], True)
-        device["chunks"]["all"] = areas(device["chunks"], False)
+        device["areas"]["all"] = areas(device["areas"])
+        device["chunks"]["all"] = areas(device["chunks"])
         device["frag"]["all"] = moments(device["frag"])
 json.dump(data, sys.stdout)

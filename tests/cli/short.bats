@@ -160,7 +160,7 @@ RUN=(at:1s map:0:64M:100us alloc:0:10M:1us alloc:0:32M:3us sample:0:20M:20M
 
 	kernels  malloc: 20.0 MiB live, 36.0 MiB mapped at most; waited 7.00 ms for
 	         growth; 0 got NULL
-	          . mapped
+	          . mapped, with the heaps of kernels
 
 	GPU 1    GPU two, 16.0 GiB
 	peak     1.00 MiB requested at 2.00 s; 32.0 MiB mapped (3% used)

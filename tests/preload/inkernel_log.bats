@@ -79,6 +79,9 @@ holds() {
 	holds '.devices[0].contexts[0] | (([.text | scan("[0-9]+") | tonumber] | add) * 1000) as $sum | $sum > 0 and $sum <= .took_ns'
 	holds '[.devices[0].heaps[] | .ended and (.own | not) and .sizes == {"128": 1}] | all and length == 40'
 	holds '.devices[0].counters | .heap_live == 0 and .heap_live_peak == 112 and .heap_mapped == 0 and .heap_foreign_frees == 0'
+	# Chunks of heaps are marked when they come and when they go; columns 2, 6 and 13 are event, bytes and flags.
+	"$TOOL" export --format=csv "$LOG" | awk -F, '$2 ~ /^(map|remap)$/ && $13 == "lent" { lent += $6; n++ }
+		$2 ~ /^(unmap|remap)$/ && $13 == "returned" { lent -= $6 } END { exit !(n >= 40 && lent == 0) }'
 }
 
 @test "a heap is read before its context ends, without a wait of the program for its last kernel" {

@@ -25,6 +25,7 @@ static const struct {
 	{GM_RECORD_ASYNC, "async"},   {GM_RECORD_MEMSET, "memset"},
 	{GM_RECORD_OWN, "own"},	      {GM_RECORD_CONTEXT_GONE, "context_gone"},
 	{GM_RECORD_LAST, "last"},     {GM_RECORD_REST, "rest"},
+	{GM_RECORD_LENT, "lent"},     {GM_RECORD_RETURNED, "returned"},
 };
 
 static void name_write(FILE *out, unsigned kind)

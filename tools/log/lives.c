@@ -308,14 +308,25 @@ static void chunk_end(struct reader *r, struct gm_lives_chunk *chunk, uint64_t d
 		memory_exhausted();
 }
 
-static void chunk_remove(struct reader *r, const struct gm_record *record, uint64_t time)
+static void chunk_remove(struct reader *r, uint64_t id, bool segment, uint64_t time)
 {
-	for (size_t i = 0; i < r->chunks.n; i++)
-		if (r->chunks.at[i].serial == record->id) {
-			chunk_end(r, &r->chunks.at[i], time);
-			r->chunks.at[i] = r->chunks.at[--r->chunks.n];
-			return;
-		}
+	for (size_t i = r->chunks.n; i-- > 0;) {
+		struct gm_lives_chunk *chunk = &r->chunks.at[i];
+		if (chunk->id != id || (chunk->kind == GM_LIVES_SEGMENT) != segment)
+			continue;
+		chunk_end(r, chunk, time);
+		*chunk = r->chunks.at[--r->chunks.n];
+		return;
+	}
+}
+
+static void chunk_add(struct reader *r, const struct gm_record *record, uint64_t time,
+		      enum gm_lives_kind kind)
+{
+	const struct gm_lives_chunk chunk = {time,	   0,	       record->address,
+					     record->size, record->id, kind};
+	if (!gm_array_push(&r->chunks, chunk))
+		memory_exhausted();
 }
 
 static void chunk_follow(struct reader *r, const struct gm_record *record)
@@ -325,11 +336,22 @@ static void chunk_follow(struct reader *r, const struct gm_record *record)
 	    record->kind != GM_RECORD_REMAP)
 		return;
 	if (record->kind != GM_RECORD_MAP)
-		chunk_remove(r, record, time);
-	if (record->kind != GM_RECORD_UNMAP &&
-	    !gm_array_push(&r->chunks, (struct gm_lives_chunk){time, 0, record->address,
-							       record->size, record->id}))
-		memory_exhausted();
+		chunk_remove(r, record->id, false, time);
+	if (record->kind != GM_RECORD_UNMAP)
+		chunk_add(r, record, time,
+			  record->flags & GM_RECORD_LENT ? GM_LIVES_LENT : GM_LIVES_POOL);
+}
+
+static void segment_follow(struct reader *r, const struct gm_record *record)
+{
+	const uint64_t time = gm_figures_at(r->figures, record->time);
+	const bool born = record->kind == GM_RECORD_ALLOCATE || record->kind == GM_RECORD_LIVE;
+	if (record->status || !record->address)
+		return;
+	if (born)
+		chunk_add(r, record, record->kind == GM_RECORD_LIVE ? 0 : time, GM_LIVES_SEGMENT);
+	else if (record->kind == GM_RECORD_FREE)
+		chunk_remove(r, record->id, true, time);
 }
 
 /* --- the log --- */
@@ -439,8 +461,11 @@ void gm_lives_read(struct gm_lives_devices *out, const struct gm_figures *f, enu
 		if (record_counts(readers, &record, &entry))
 			record_follow(r, &record);
 		chunk_follow(r, &entry.record);
-		if (level == GM_LEVEL_TENSORS)
-			before_follow(r, &entry);
+		if (level != GM_LEVEL_TENSORS)
+			continue;
+		before_follow(r, &entry);
+		if (record_counts(readers, &entry.record, &entry))
+			segment_follow(r, &entry.record);
 	}
 	for (unsigned d = 0; d < GM_COUNTER_DEVICES; d++)
 		reader_end(&readers[d]);

@@ -34,9 +34,17 @@ struct gm_lives_block {
 	uint32_t stack;
 };
 
-/* A chunk of the pool, or of heaps of kernels, at one address. */
+enum gm_lives_kind {
+	GM_LIVES_POOL,	  /* a chunk of the pool */
+	GM_LIVES_LENT,	  /* a chunk of a heap of kernels, or of a buffer; in older logs POOL */
+	GM_LIVES_SEGMENT, /* at GM_LEVEL_TENSORS: a block, in which there are tensors */
+};
+
+/* Memory at one address, in which there are blocks. */
 struct gm_lives_chunk {
-	uint64_t birth, death, address, size, serial;
+	uint64_t birth, death, address, size;
+	uint64_t id; /* of a chunk its serial */
+	enum gm_lives_kind kind;
 };
 
 /* All blocks of one stack. */
@@ -56,7 +64,7 @@ struct gm_lives {
 	/* Those with the largest product of size and time, by birth; and how many are left out. */
 	GM_ARRAY(struct gm_lives_block) blocks;
 	uint64_t blocks_omitted;
-	GM_ARRAY(struct gm_lives_chunk) chunks; /* as many as blocks, at most */
+	GM_ARRAY(struct gm_lives_chunk) chunks; /* `most`, at most */
 	uint64_t chunks_omitted;
 };
 

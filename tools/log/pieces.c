@@ -200,8 +200,10 @@ static void chunk_insert(struct gm_pieces *p, struct gm_pieces_chunk chunk)
 	}
 	for (; i > 0 && p->chunks.at[i - 1].address > chunk.address; i--)
 		p->chunks.at[i] = p->chunks.at[i - 1];
-	gm_holes_add(&p->holes, range.from, range.to);
-	chunk.used = idle_cut(p, range, false) + idle_cut(p, range, true);
+	if (!chunk.lent) {
+		gm_holes_add(&p->holes, range.from, range.to);
+		chunk.used = idle_cut(p, range, false) + idle_cut(p, range, true);
+	}
 	p->chunks.at[i] = chunk;
 	chunk_sum(p, &chunk, 1);
 }
@@ -214,11 +216,13 @@ static void chunk_follow(struct gm_pieces *p, const struct gm_record *r)
 	if (i < p->chunks.n)
 		chunk_remove(p, i);
 	if (r->kind != GM_RECORD_UNMAP)
-		chunk_insert(p, (struct gm_pieces_chunk){
-					.address = r->address, .size = r->size, .serial = r->id});
+		chunk_insert(p, (struct gm_pieces_chunk){.address = r->address,
+							 .size = r->size,
+							 .serial = r->id,
+							 .lent = r->flags & GM_RECORD_LENT});
 }
 
-/* Mark the chunk at an address as lent to a device heap. */
+/* Mark the chunk at an address as lent to a device heap: in older logs its MAP does not. */
 static void chunk_lend(struct gm_pieces *p, uint64_t address)
 {
 	const size_t i = chunk_first(p, address);

@@ -41,10 +41,14 @@ static bool block_follow(struct gm_usage *usage, const struct gm_record *r)
 
 static bool chunk_follow(struct gm_usage *usage, const struct gm_record *r)
 {
-	const bool came = r->kind == GM_RECORD_MAP;
-	if ((!came && r->kind != GM_RECORD_UNMAP) || r->status || !usage->chunks_known)
+	const bool came = r->kind == GM_RECORD_MAP, went = r->kind == GM_RECORD_UNMAP;
+	if ((!came && !went && r->kind != GM_RECORD_REMAP) || r->status || !usage->chunks_known)
 		return false;
-	sum_add(&usage->sums.chunks, came ? r->size : -r->size);
+	sum_add(&usage->sums.chunks, came ? r->size : went ? -r->size : 0);
+	if (r->flags & (GM_RECORD_LENT | GM_RECORD_RETURNED)) {
+		sum_add(&usage->sums.lent, r->flags & GM_RECORD_LENT ? r->size : -r->size);
+		usage->lent_known = true;
+	}
 	return true;
 }
 
@@ -82,8 +86,9 @@ bool gm_usage_follow(struct gm_usage *usage, const struct gm_log_entry *entry)
 	now->requested = sum_clamp(usage->sums.requested);
 	now->in_use = sum_clamp(usage->sums.in_use);
 	now->driver = sum_clamp(usage->sums.driver);
-	now->lent = sum_clamp((int64_t)usage->lent);
-	now->mapped = sum_clamp((int64_t)((uint64_t)usage->sums.chunks - usage->lent));
+	const int64_t lent = usage->lent_known ? usage->sums.lent : (int64_t)usage->lent;
+	now->lent = sum_clamp(lent);
+	now->mapped = sum_clamp((int64_t)((uint64_t)usage->sums.chunks - (uint64_t)lent));
 	/* The log may have the first block of a chunk before the chunk's MAP. */
 	if (now->mapped < now->in_use)
 		now->mapped = now->in_use;
@@ -100,6 +105,7 @@ static void usage_base(struct gm_usage *usage, const struct gm_figures *figures)
 		.in_use = (int64_t)(C(handed_out) - (uint64_t)events.in_use),
 		.driver = (int64_t)(C(foreign_driver) - (uint64_t)events.driver),
 		.chunks = (int64_t)(C(mapped) + C(lent) - (uint64_t)events.chunks),
+		.lent = (int64_t)(C(lent) - (uint64_t)events.lent),
 	};
 #undef C
 	usage->lent = 0;

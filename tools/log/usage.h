@@ -15,20 +15,22 @@ struct gm_usage_now {
 	uint64_t requested; /* of blocks of the pool */
 	uint64_t in_use;    /* as handed out */
 	uint64_t mapped;    /* at least in_use; without memory of device heaps */
-	uint64_t lent;	    /* to device heaps: at the last sample, plus later growths */
-	uint64_t driver;    /* of blocks that the driver served */
+	uint64_t lent;	 /* to device heaps; of older logs, at the last sample and later growths */
+	uint64_t driver; /* of blocks that the driver served */
 };
 
-/* Sums of blocks: requested, handed out, served by the driver; of chunks, with lent ones. */
+/* Sums of blocks: requested, handed out, served by the driver; of chunks, with lent ones; of lent
+ * chunks. */
 struct gm_usage_sums {
-	int64_t requested, in_use, driver, chunks;
+	int64_t requested, in_use, driver, chunks, lent;
 };
 
 struct gm_usage {
 	unsigned device;
 	bool blocks_known, chunks_known; /* by events */
 	struct gm_usage_sums sums;	 /* of events, plus the sums before the first one */
-	uint64_t lent;
+	bool lent_known;		 /* by events; older logs lack them */
+	uint64_t lent;			 /* if not */
 	struct gm_usage_now now;
 };
 

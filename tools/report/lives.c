@@ -134,7 +134,7 @@ static void all_show(struct gm_emit *emit, const struct gm_lives *lives, const s
 /* --- by address --- */
 
 /* Numbers of a block, and of a chunk: birth - birth before, a difference; death - birth; address -
- * address before, a difference; bytes; of a block its site. */
+ * address before, a difference; bytes; of a block its site, of a chunk its kind. */
 static void area_pack(struct gm_pack *pack, const uint64_t now[4], uint64_t before[2])
 {
 	gm_pack_difference(pack, (int64_t)(now[0] - before[0]));
@@ -158,6 +158,7 @@ static void areas_show(struct gm_emit *emit, const struct gm_lives *lives,
 	for (size_t i = 0; i < lives->chunks.n; i++) {
 		const struct gm_lives_chunk *c = &lives->chunks.at[i];
 		area_pack(&chunks, (uint64_t[]){c->birth, c->death, c->address, c->size}, of_chunk);
+		gm_pack_number(&chunks, c->kind);
 	}
 	gm_emit_object(emit, "areas");
 	gm_emit_value(emit, "omitted", GM_COUNT(lives->blocks_omitted));

@@ -157,6 +157,9 @@ function tilesShow(log, device) {
 		tileMake("peak requested", bytesText(peak), trace ? "" : at(device?.requested_peak_ns)),
 		!trace && tileMake("peak mapped", bytesText(mapped), at(device?.mapped_peak_ns)),
 		!trace && tileMake("utilisation", shareText(peak, mapped), "of the peak mapped"),
+		count("tensor_peak") > 0 && tileMake("peak of tensors", bytesText(count("tensor_peak")), "of PyTorch"),
+		count("heap_mapped_peak") > 0 && tileMake("heaps of kernels", bytesText(count("heap_mapped_peak")),
+			"mapped at most, beside the pool"),
 		tileMake(log.running ? "requested now" : "requested at the end", bytesText(live),
 			trace ? "" : `in ${pluralText(count("live_blocks"), "block")}`),
 		tileMake("allocations", countText(count("allocate_calls")),
@@ -329,7 +332,7 @@ function stripsShow(device) {
 	page.frag.show(device);
 	page.map.show(device, colors, page.stacks);
 	const {omitted, points} = device.areas;
-	byId("map-rest").textContent = `mapped, without a ${page.lives?.level ?? "block"}`;
+	byId("map-blocks").textContent = `${page.lives?.level ?? "block"}s`;
 	const all = pluralText(omitted + points, "block");
 	byId("map-left").textContent = omitted
 		? ` ${countText(omitted)} smaller or shorter ones of ${all} are not drawn.` : "";

@@ -67,11 +67,17 @@ class Strip {
 	}
 }
 
+/* By kind. A block of the cache is in a chunk, and is drawn above it. */
+const CHUNKS = [
+	{color: "mapped-area", title: "mapped, free"},
+	{color: "lent-area", title: "heaps of kernels"},
+	{color: "cache-area", title: "allocated, without a tensor"},
+];
 const BLOCKS_MOST = 200; /* rows */
 const STRIP = {top: 6, bottom: 6};
 
-/* Areas of addresses over time: {n, birth, death, address, size, site}. */
-function areasUnpack(list, sites) {
+/* Areas of addresses over time: {n, birth, death, address, size, site}; `site`: of a chunk, its kind. */
+function areasUnpack(list) {
 	const packed = new Packed(list);
 	const column = () => new Float64Array(list.points);
 	const out = {n: list.points, birth: column(), death: column(), address: column(), size: column(),
@@ -83,7 +89,7 @@ function areasUnpack(list, sites) {
 		out.death[i] = birth + packed.number();
 		out.address[i] = address += packed.difference();
 		out.size[i] = packed.number();
-		out.site[i] = sites ? packed.number() : 0;
+		out.site[i] = packed.number();
 	}
 	return out;
 }
@@ -121,12 +127,15 @@ class AddressMap extends Strip {
 	show(device, colors, stacks) {
 		this.stacks = stacks;
 		this.sites = device.call_sites;
-		this.blocks = areasUnpack(device.areas, true);
-		this.chunks = areasUnpack(device.chunks, false);
+		this.blocks = areasUnpack(device.areas);
+		this.chunks = areasUnpack(device.chunks);
 		this.colors = colors; /* by site: the name of a colour */
 		this.space = rangesJoin([this.blocks, this.chunks]);
 		for (const areas of [this.blocks, this.chunks])
 			areas.offset = areas.address.map((address) => this.offsetOf(address));
+		const kinds = new Set(this.chunks.site);
+		byId("map-legend").replaceChildren(...CHUNKS.flatMap(({color, title}, kind) =>
+			kinds.has(kind) ? [make("span", {class: `swatch ${color}`}), ` ${title}; `] : []));
 		this.key = "";
 		this.draw();
 	}
@@ -174,23 +183,24 @@ class AddressMap extends Strip {
 				colors.set(name, pixelOf(timeline.color(name)));
 			return colors.get(name);
 		};
-		this.fill(image, pixels, ratio, this.chunks, () => color("--mapped-area"));
+		CHUNKS.forEach((kind, number) =>
+			this.fill(image, pixels, ratio, this.chunks, (site) => site === number && color(`--${kind.color}`)));
 		this.fill(image, pixels, ratio, this.blocks, (site) => color(this.colors[site]));
 		context.putImageData(image, MARGIN.left * ratio, STRIP.top * ratio);
 	}
 
-	/* An area takes at least a pixel. */
+	/* An area takes at least a pixel; one without a colour none. */
 	fill({width, height}, pixels, ratio, areas, color) {
 		const {timeline} = this;
 		for (let i = 0; i < areas.n; i++) {
-			if (areas.death[i] < timeline.begin || areas.birth[i] > timeline.end)
+			const pixel = color(areas.site[i]);
+			if (!pixel || areas.death[i] < timeline.begin || areas.birth[i] > timeline.end)
 				continue;
 			const box = this.boxOf(areas, i);
 			const left = Math.max(0, Math.floor((box.left - MARGIN.left) * ratio));
 			const right = Math.min(width, Math.max(left + 1, Math.round((box.right - MARGIN.left) * ratio)));
 			const top = Math.max(0, Math.floor((box.top - STRIP.top) * ratio));
 			const bottom = Math.min(height, Math.max(top + 1, Math.round((box.bottom - STRIP.top) * ratio)));
-			const pixel = color(areas.site[i]);
 			for (let y = top; y < bottom; y++)
 				pixels.fill(pixel, y * width + left, y * width + right);
 		}
