@@ -24,8 +24,8 @@ RUN=(at:1s to:64G map:0:8M:1us to:64G alloc:0:2M:1us to:65538M alloc:0:100K:1us 
 
 	+0 B          ................################################################
 	+4.00 MiB     ################################################s.......s.......
-	              16.0 GiB not mapped
-	+16.0 GiB     ................................................................
+	              16.0 GiB not mapped; from 0x1400000000
+	+0 B          ................................................................
 
 	              # in use, + in part, s blocks of up to 64 KiB in slabs, . idle
 	END
@@ -44,10 +44,10 @@ RUN=(at:1s to:64G map:0:8M:1us to:64G alloc:0:2M:1us to:65538M alloc:0:100K:1us 
 
 	+0 B          #################################+..............................
 	+4.00 MiB     ................................................s.......s.......
-	              124 MiB not mapped
-	+132 MiB      ................................................................
-	              5.87 GiB not mapped
-	+6.00 GiB     ................................................................
+	              124 MiB not mapped; from 0x1008400000
+	+0 B          ................................................................
+	              5.87 GiB not mapped; from 0x1180000000
+	+0 B          ................................................................
 
 	              # in use, + in part, s blocks of up to 64 KiB in slabs, . idle
 	END
@@ -63,9 +63,11 @@ RUN=(at:1s to:64G map:0:8M:1us to:64G alloc:0:2M:1us to:65538M alloc:0:100K:1us 
 	jq -e '.logs[0].devices[0] | .row_bytes == 4194304 and .cell_bytes == 65536' out
 	jq -e '.logs[0].devices[0].rows | map(.address) == [68719476736, 68723671040, 85899345920]' out
 	jq -e '.logs[0].devices[0].rows[1].cells == "." * 48 + "s......." * 2' out
-	for at in 0:0 999ms:0 1s:16777216 2s:16777216 3s:12582912 1h:12582912; do
+	for at in 0:0 999ms:0 1s:16777216 2s:16777216 3s:12582912; do
 		"$TOOL" map --at=${at%:*} --json m.gml | jq -e ".logs[0].devices[0].mapped == ${at#*:}"
 	done
+	"$TOOL" map --at=1h m.gml | grep -qx 'map           at no time: the log ends at 5.00 s'
+	"$TOOL" map --at=1h --json m.gml | jq -e '.logs[0].devices[0] | .missing == "at no time: the log ends at 5.00 s" and (has("mapped") | not)'
 	"$TOOL" map --at=2.5s m.gml | grep -qx 'at            2.50 s: 16.0 MiB mapped, 104 KiB in use (4.00 KiB in slabs), 15.9'
 }
 
@@ -83,7 +85,8 @@ RUN=(at:1s to:64G map:0:8M:1us to:64G alloc:0:2M:1us to:65538M alloc:0:100K:1us 
 @test "map: memory that is lent to kernels" {
 	mklog k.gml at:1s to:64G map:0:4M:1us to:64G alloc:0:4M:1us to:68G taken:0:64M:12ms to:1T lend:0:2M at:2s heap:0:1M:0:0
 	"$TOOL" map --at=exit k.gml >out
-	grep -qE '^\+[0-9.]+ [TG]iB +k+$' out
+	grep -qx ' *960 GiB not mapped; from 0x10000000000' out
+	grep -qE '^\+0 B +k+$' out
 	grep -q ', k$' out
 }
 

@@ -70,6 +70,17 @@ page() {
 	jq -e '.logs[0].devices[1].timeline.most == {requested: 3145728, in_use: 3145728, mapped: 67108864, driver: 0, lent: 0, tensors: 0}' data
 }
 
+@test "the timeline of a log without events has the peaks between samples" {
+	# 30 MiB at 2 s; the samples have 0 and 10.
+	GPUMEM_LOG=small mklog a.gml at:1s map:0:32M:1us sample:0:32M:0 at:2s alloc:0:10M:1us alloc:0:20M:1us at:3s free:2:1us \
+		sample:0:12M:0
+	"$TOOL" report a.gml
+	page a.html >data
+	jq -e '.logs[0].devices[0].timeline | .events == 2 and (.steps | map([.from, .events, .requested[2], .in_use[2], .mapped[2]])) == [
+		[1000000000, 1, 0, 0, 33554432], [2000000000, 0, 0, 0, 33554432], [3000000000, 1, 10485760, 10485760, 33554432]]' data
+	jq -e '.logs[0].devices[0].timeline.most.requested == 31457280 and .logs[0].devices[0].requested_peak_ns == 2000000000' data
+}
+
 # alive LOG TIMES TICK BLOCKS: what the report says was alive equals live at so many times each; the report has ticks of at
 # least TICK ns, and once BLOCKS blocks or more were alive.
 alive() {

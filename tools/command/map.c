@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/size.h"
+#include "tools/log/alive.h"
 #include "tools/log/logs.h"
 #include "tools/log/pieces.h"
 #include "tools/output/emit.h"
@@ -211,19 +212,23 @@ static void rows_show(struct gm_emit *emit, const struct rows *rows)
 	char *text = malloc(grid->columns + 1), label[40], bytes[32];
 	if (!text)
 		memory_exhausted();
+	uint64_t from = rows->at.n ? rows->at.at[0] : 0;
 	gm_emit_list(emit, "rows");
 	for (size_t i = 0; i < rows->at.n; i++) {
 		const uint64_t at = rows->at.at[i];
-		if (i > 0 && at - rows->at.at[i - 1] > grid->row)
-			gm_emit_line(emit, "", "%s not mapped",
+		if (i > 0 && at - rows->at.at[i - 1] > grid->row) {
+			gm_emit_line(emit, "", "%s not mapped; from 0x%" PRIx64,
 				     bytes_text(emit, at - rows->at.at[i - 1] - grid->row, bytes,
-						sizeof bytes));
+						sizeof bytes),
+				     at);
+			from = at;
+		}
 		gm_emit_object(emit, NULL);
 		gm_emit_value(emit, "address", GM_COUNT(at));
 		gm_emit_value(emit, "cells", GM_TEXT(row_text(rows, i, text)));
 		gm_emit_end(emit);
 		snprintf(label, sizeof label, "+%s",
-			 bytes_text(emit, at - rows->at.at[0], bytes, sizeof bytes));
+			 bytes_text(emit, at - from, bytes, sizeof bytes));
 		gm_emit_line(emit, label, "%s", text);
 	}
 	gm_emit_end(emit);
@@ -289,7 +294,11 @@ static void device_show(struct gm_emit *emit, const struct gm_figures *f, unsign
 	gm_emit_value(emit, "ordinal", GM_COUNT(d));
 	gm_emit_value(emit, "name", GM_TEXT(f->about->devices[d].name));
 	gm_emit_line(emit, label, "%s", f->about->devices[d].name);
-	if (gm_moment_find(f->file, d, false, &emit->options->at, &moment)) {
+	const char *unknown = gm_alive_unknown(f->file, &emit->options->at);
+	if (unknown) {
+		gm_emit_value(emit, "missing", GM_TEXT(unknown));
+		gm_emit_line(emit, "map", "%s", unknown);
+	} else if (gm_moment_find(f->file, d, false, &emit->options->at, &moment)) {
 		state_read(&state, f->file, d, moment.records);
 		figures_show(emit, f, &state, &moment);
 		if (!f->about->complete)

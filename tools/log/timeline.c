@@ -134,6 +134,49 @@ static bool record_follow(struct gm_timeline *t, struct gm_usage *usage,
 	return !entry->sample || !usage->blocks_known || memcmp(&before, &t->now, sizeof before);
 }
 
+/* --- peaks between samples --- */
+
+/* The point at `time`; if there is none, a new one with the values before it. */
+static struct gm_timeline_point *point_at(struct gm_timeline *t, uint64_t time)
+{
+	struct gm_timeline_point point = {.from = time, .to = time};
+	size_t i = t->points.n;
+	while (i > 0 && t->points.at[i - 1].to >= time)
+		i--;
+	if (i < t->points.n && t->points.at[i].from <= time)
+		return &t->points.at[i];
+	if (i > 0)
+		point.least = point.most = point.end = t->points.at[i - 1].end;
+	if (!gm_array_push(&t->points, point))
+		memory_exhausted();
+	memmove(&t->points.at[i + 1], &t->points.at[i],
+		(t->points.n - 1 - i) * sizeof *t->points.at);
+	t->points.at[i] = point;
+	return &t->points.at[i];
+}
+
+/* What is mapped has what is in use, which has what was requested. */
+static void peak_add(struct gm_timeline *t, const struct gm_figures *figures, uint64_t time,
+		     uint64_t bytes, enum gm_timeline_series series)
+{
+	const int64_t value = bytes < INT64_C(1) << 53 ? (int64_t)bytes : INT64_C(1) << 53;
+	if (!time || !bytes)
+		return;
+	struct gm_timeline_point *point = point_at(t, gm_figures_at(figures, time));
+	for (unsigned s = series; s <= GM_TIMELINE_MAPPED; s++)
+		if (point->most.of[s] < value)
+			point->most.of[s] = value;
+}
+
+/* The counters have the peaks, and when they were. */
+static void peaks_add(struct gm_timeline *t, const struct gm_figures *figures, unsigned device)
+{
+#define C(name) gm_figures_device(figures, device, GM_C_##name)
+	peak_add(t, figures, C(requested_peak_time), C(requested_peak), GM_TIMELINE_REQUESTED);
+	peak_add(t, figures, C(mapped_peak_time), C(mapped_peak), GM_TIMELINE_MAPPED);
+#undef C
+}
+
 void gm_timelines_read(struct gm_timelines *out, const struct gm_figures *figures, size_t most)
 {
 	struct gm_usage usages[GM_COUNTER_DEVICES];
@@ -151,6 +194,9 @@ void gm_timelines_read(struct gm_timelines *out, const struct gm_figures *figure
 			point_add(&out->devices[d], most,
 				  gm_figures_at(figures, entry.record.time));
 	}
+	for (unsigned d = 0; d < figures->n_devices; d++)
+		if (!usages[d].blocks_known)
+			peaks_add(&out->devices[d], figures, d);
 }
 
 void gm_timelines_free(struct gm_timelines *timelines)

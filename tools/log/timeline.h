@@ -50,7 +50,8 @@ struct gm_timelines {
 };
 
 /* Read a log with usage.h: at most `most` points a device, 64 or more. Without events, the samples
- * are the points. Ends the program when memory is short. The caller frees. */
+ * are the points, and the peaks of the counters, which have no events. Ends the program when memory
+ * is short. The caller frees. */
 void gm_timelines_read(struct gm_timelines *out, const struct gm_figures *figures, size_t most);
 void gm_timelines_free(struct gm_timelines *timelines);
 

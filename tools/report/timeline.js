@@ -25,7 +25,8 @@ class Timeline {
 	/* Show a device of a log. `lives` and `groups`: its call sites, or null. */
 	show(log, device, lives, groups) {
 		this.refusals = device.refusals.map(({ns}) => ns);
-		this.peak = device.moments.find((moment) => moment.at === "peak");
+		this.peak = device.moments.find((moment) => moment.at === "peak")
+			?? (device.requested_peak_ns === null ? undefined : {ns: device.requested_peak_ns});
 		this.data = timelineUnpack(device.timeline);
 		this.length = Math.max(log.length_ns, this.data.n ? this.data.to[this.data.n - 1] : 0, 1);
 		this.pictures = {kind: new KindPicture(this, this.data),
