@@ -64,13 +64,19 @@ def sums(page):
     return page.text_of("#alive-sum")
 
 
+def address(page):
+    """The page's address; it is written a while after a change."""
+    page.value("addressWrite()")
+    return page.value("location.hash")
+
+
 def chosen(page):
     """What was alive at a chosen time, and what was allocated in the view; the page's address has the time."""
     page.click("#timeline")
     same(sums(page), f"21.0 MiB in 4 blocks of 3 call stacks, at {page.value('timeText(page.timeline.picked)')}.")
     same(page.value("document.querySelector('#moments :checked').value"), "time")
     same(page.value("page.timeline.picked > 1e9 && page.timeline.picked < 2e9"), True)
-    same(page.value("location.hash === `#process=0&device=0&at=${Math.round(page.timeline.picked)}`"), True)
+    same(address(page), f"#process=0&device=0&at={round(page.value('page.timeline.picked'))}")
     page.value("location.hash = '#process=0&device=1&at=3000000000'")
     page.drawn()
     has(sums(page), "3.00 MiB in 1 block of 1 call stack, at 3.00 s.")
@@ -83,8 +89,19 @@ def chosen(page):
     same(sums(page), "8.00 MiB in 4 blocks of 4 call stacks, allocated after 0 ns and alive at 3.00 s.")
     page.drag("#timeline", 0.6, 0.8)
     has(sums(page), "5.00 MiB in 1 block of 1 call stack, allocated after 1.")
+    view = [round(page.value(f"page.timeline.{name}")) for name in ("begin", "end")]
+    link = address(page)
+    same(link, f"#process=0&device=0&from={view[0]}&to={view[1]}&show=view")
     page.click("#zoom-all")
     has(sums(page), "8.00 MiB in 4 blocks")
+    page.click("#moments label:nth-child(3)")
+    same(address(page), "#process=0&device=0&show=exit")
+    # The link leads to what was shown.
+    page.value(f"location.hash = '{link}'")
+    page.drawn()
+    same([round(page.value(f"page.timeline.{name}")) for name in ("begin", "end")], view)
+    has(sums(page), "5.00 MiB in 1 block of 1 call stack, allocated after 1.")
+    page.click("#zoom-all")
     # Keys: Enter chooses the time of the cursor.
     page.value("document.getElementById('timeline').focus()")
     page.key("Home")
@@ -187,7 +204,7 @@ def difference(page, path):
     page.drawn()
     has(page.text_of("#blocks p"), "Old: a.gml, 16.0 MiB at 2.50 s; new: c.gml, 24.0 MiB at 1.00 s: +")
     page.value("document.getElementById('process').value = '1'; document.getElementById('process').onchange()")
-    same(page.value("location.hash"), "")
+    same(address(page), "")
 
 
 def frames(page):
@@ -243,6 +260,13 @@ def search(page):
 
 
 def choices(page):
+    # A finding about the run has a link for each device.
+    links = "[...document.querySelectorAll('#findings button')].map((one) => one.textContent)"
+    same(page.value(links), ["Show their call stacks on device 0", "Show their call stacks on device 1"])
+    page.click("#findings li button:nth-of-type(2)")
+    has(page.text_of("#alive-sum"), "3.00 MiB in 1 block of 1 call stack")
+    page.value("document.getElementById('device').value = '0'; document.getElementById('device').onchange()")
+    page.drawn()
     same(page.text_of("#alive-sum"), "21.0 MiB in 4 blocks of 3 call stacks, at 1.00 s.")
     page.click("#moments label:nth-child(3)")
     same(page.text_of("#alive-sum"), "8.00 MiB in 4 blocks of 4 call stacks, at 3.00 s.")

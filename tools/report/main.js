@@ -90,28 +90,29 @@ function findingText({rule, text, remedy}) {
 	return here ? `${text} ${here}` : text;
 }
 
-/* The first device with the moment, the shown one before others, as an index; -1: none. */
-function deviceWith(at) {
-	const has = (device) => device?.moments.some((moment) => moment.at === at);
-	return has(page.device) ? page.log.devices.indexOf(page.device) : page.log.devices.findIndex(has);
+/* The devices that had blocks at the moment. */
+function devicesWith(at) {
+	return page.log.devices.filter(({moments}) => moments.some((moment) => moment.at === at && moment.blocks > 0));
 }
 
-/* Choose a moment in the list, and go there. */
-function momentGo(at) {
-	const i = deviceWith(at);
-	if (page.log.devices[i] !== page.device) {
-		byId("device").value = String(i);
-		deviceShow(page.log.devices[i]);
+/* Choose a moment of a device in the list, and go there. */
+function momentGo(at, device) {
+	if (device !== page.device) {
+		byId("device").value = String(page.log.devices.indexOf(device));
+		deviceShow(device);
 	}
 	byId("moments").querySelector(`input[value=${at}]`).click();
 	byId("alive-title").scrollIntoView();
 }
 
+/* A finding is about the whole run: there is a link for each device. */
 function findingMake(level, sentences, at, link) {
 	const text = make("span", {}, sentences);
-	if (at && deviceWith(at) >= 0) {
-		const button = make("button", {type: "button"}, link);
-		button.addEventListener("click", () => momentGo(at));
+	const devices = at ? devicesWith(at) : [];
+	for (const device of devices) {
+		const name = devices.length > 1 ? `${link} on device ${device.ordinal}` : link;
+		const button = make("button", {type: "button"}, name);
+		button.addEventListener("click", () => momentGo(at, device));
 		text.append(" ", button);
 	}
 	return make("li", {class: level}, make("span", {class: "level"}, level), text);
@@ -273,6 +274,9 @@ function momentWithin(from, to) {
 /* Show the chosen moment of the list again, after the time or the view has changed. */
 function momentAgain() {
 	const {timeline, moment} = page;
+	if (timeline.begin !== page.seen?.[0] || timeline.end !== page.seen?.[1])
+		addressAsk();
+	page.seen = [timeline.begin, timeline.end];
 	if (moment?.at === "view" && (timeline.begin !== page.view?.[0] || timeline.end !== page.view?.[1])) {
 		page.view = [timeline.begin, timeline.end];
 		momentShow(momentWithin(timeline.begin, timeline.end));
@@ -281,6 +285,7 @@ function momentAgain() {
 
 function momentChoose(at) {
 	const {timeline} = page;
+	addressAsk();
 	if (at === "time") {
 		timeline.pick(timeline.picked ?? (timeline.begin + timeline.end) / 2);
 	} else if (at === "view") {
@@ -291,23 +296,58 @@ function momentChoose(at) {
 	}
 }
 
-/* A time was chosen in a drawing: show what was alive, and keep the time in the page's address. */
+/* A time was chosen in a drawing: show what was alive. */
 function timePicked(ns) {
 	if (!page.lives)
 		return;
 	byId("moments").querySelector("input[value=time]").checked = true;
 	momentShow(momentAt(ns));
-	location.replace(`#${new URLSearchParams({process: report.logs.indexOf(page.log),
-		device: page.log.devices.indexOf(page.device), at: Math.round(ns)})}`);
+	addressAsk();
 }
 
-/* The time of the page's address. */
+/* --- the page's address: a link to what is shown --- */
+
+const ADDRESS_DELAY = 200; /* ms without a change: browsers limit how often an address may change */
+
+/* "#process=0&device=0&from=NS&to=NS&at=NS", or "show=NAME" of a moment; "" for what a page begins with. */
+function addressOf() {
+	const {timeline, log, device, moment} = page;
+	const asked = new URLSearchParams();
+	if (!device || !timeline.data)
+		return "";
+	if (timeline.begin > 0 || timeline.end < timeline.length) {
+		asked.set("from", Math.round(timeline.begin));
+		asked.set("to", Math.round(timeline.end));
+	}
+	if (moment?.at === "time")
+		asked.set("at", Math.round(timeline.picked));
+	else if (moment && moment.at !== device.moments[0]?.at)
+		asked.set("show", moment.at);
+	const place = new URLSearchParams({process: report.logs.indexOf(log), device: log.devices.indexOf(device)});
+	return asked.size ? `#${place}&${asked}` : "";
+}
+
+function addressWrite() {
+	const address = addressOf();
+	if (address === page.address || (!address && !location.hash))
+		return;
+	page.address = address;
+	location.replace(address || "#");
+}
+
+/* Write the address when what is shown has not changed for a while. */
+function addressAsk() {
+	clearTimeout(page.addressTimer);
+	page.addressTimer = setTimeout(addressWrite, ADDRESS_DELAY);
+}
+
 function addressFollow(hash) {
 	const asked = new URLSearchParams(hash.slice(1));
 	const log = report.logs[Number(asked.get("process"))];
 	const device = log?.devices[Number(asked.get("device"))];
-	if (!asked.has("at") || !device)
+	if (hash === page.address || !asked.has("process") || !device)
 		return;
+	page.address = hash;
 	if (log !== page.log) {
 		byId("process").value = asked.get("process");
 		logShow(log);
@@ -316,7 +356,13 @@ function addressFollow(hash) {
 		byId("device").value = asked.get("device");
 		deviceShow(device);
 	}
-	page.timeline.pick(Math.min(Math.max(0, Number(asked.get("at")) || 0), page.timeline.length));
+	const time = (name) => Math.min(Math.max(0, Number(asked.get(name)) || 0), page.timeline.length);
+	if (asked.has("from") && asked.has("to"))
+		page.timeline.view(time("from"), time("to"));
+	if (asked.has("at"))
+		page.timeline.pick(time("at"));
+	else
+		[...byId("moments").querySelectorAll("input")].find(({value}) => value === asked.get("show"))?.click();
 }
 
 /* The drawings below the timeline, where the log has them. */
@@ -347,8 +393,7 @@ function deviceShow(device) {
 	tilesShow(log, device);
 	byId("over-time").hidden = !device;
 	byId("click-hint").hidden = !page.lives;
-	if (location.hash)
-		location.replace("#"); /* it names a time of what was shown before */
+	addressAsk();
 	byId("pictures").hidden = !page.lives;
 	if (device)
 		page.timeline.show(log, device, page.lives, page.groups);
@@ -432,7 +477,7 @@ function start() {
 	selectMake(byId("process"), byId("process-label"),
 		report.logs.map(logName),
 		(i) => logShow(report.logs[i]));
-	const {hash} = location; /* logShow clears it */
+	const {hash} = location;
 	logShow(report.logs[0]);
 	addressFollow(hash);
 	window.addEventListener("hashchange", () => addressFollow(location.hash));
