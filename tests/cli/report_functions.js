@@ -19,7 +19,8 @@ const document = new Proxy({}, {
 	get: (_, name) => name === "getElementById" ? (id) => id === "data" ? {textContent: data} : anything : anything,
 });
 const context = vm.createContext({document, ResizeObserver: anything, matchMedia: anything, requestAnimationFrame: anything,
-	getComputedStyle: anything, atob, Date, process, URLSearchParams, location: {hash: ""}, window: anything, devicePixelRatio: 1});
+	getComputedStyle: anything, setTimeout: anything,
+	clearTimeout: anything, atob, Date, process, URLSearchParams, location: {hash: ""}, window: anything, devicePixelRatio: 1});
 vm.runInContext(script, context);
 const run = (expression) => JSON.parse(vm.runInContext(`JSON.stringify(${expression})`, context));
 
@@ -42,6 +43,11 @@ assert.deepStrictEqual(fold(whole, false), ["keep", "main"]);
 assert.deepStrictEqual(fold(whole, true), ["cudaMalloc", "keep", "main"]);
 assert.deepStrictEqual(fold([call("cudaMalloc", "cuda"), call("_start", "start")], false), ["cudaMalloc", "_start"]);
 assert.deepStrictEqual(fold([], true), []);
+// Of CUDA's function without a name, the address says nothing.
+assert.deepStrictEqual(fold([{object: "libcudart.so", offset: "0x10", fold: "cuda"}, call("keep")], true), ["keep"]);
+// A stack inside a framework is known by the framework's calls.
+assert.deepStrictEqual(fold([call("cudaMalloc", "cuda"), call("c10::alloc", "cache"), call("at::mm", "operator"),
+	call("engine", "autograd"), call("clone", "start")], false), ["at::mm", "engine"]);
 
 // An operator is one call, and a forward call has the name of the node of autograd before it.
 const operator = (name) => ({language: "c", function: "f", operator: name});
@@ -53,6 +59,13 @@ const stacks = (calls) => `new Stacks({frames: [${JSON.stringify(calls)}], stack
 assert.deepStrictEqual(run(`${stacks(back)}.of(1).map(callLine)[5]`), "backward of mm, whose forward call was");
 assert.deepStrictEqual(run(`${stacks(back)}.path(1, 3)`), ["backward of mm at train (me/model.py:12)"]);
 assert.deepStrictEqual(run(`${stacks([operator("aten::mm"), python])}.path(1, 3)`), ["train (me/model.py:12)"]);
+
+// Stacks that differ in folded calls alone are one row, those without a stack another.
+const folded = `new Stacks({frames: [${["mm", "add"].map((name) => JSON.stringify([operator("aten::empty"),
+	call(name, "dispatch"), python]))}], stacks: [{stack: 1, frames: [0]}, {stack: 2, frames: [1]}]})`;
+assert.deepStrictEqual(run(`stacksJoin({by_stack: [{stack: 1, bytes: 5, blocks: 1, largest: 5}, {stack: null, bytes: 9, blocks: 2,
+	largest: 8}, {stack: 2, bytes: 7, blocks: 3, largest: 6}]}, ${folded}).map(({bytes, blocks, largest, stacks}) =>
+	[bytes, blocks, largest, stacks])`), [[12, 4, 6, [1, 2]], [9, 2, 8, [null]]]);
 
 // What GPUMEM_LEND did, with it or without.
 const lending = (knob, counters) => run(`lendingNotes({knobs: ["${knob}"]}, (name) => (${JSON.stringify(counters)})[name] ?? 0)`);

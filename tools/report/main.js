@@ -332,7 +332,8 @@ function addressWrite() {
 	if (address === page.address || (!address && !location.hash))
 		return;
 	page.address = address;
-	location.replace(address || "#");
+	/* Neither scrolls nor takes the focus. */
+	history.replaceState(null, "", location.href.split("#")[0] + address);
 }
 
 /* Write the address when what is shown has not changed for a while. */

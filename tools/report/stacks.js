@@ -24,17 +24,23 @@ function callLine(call) {
 	return place ? `${name} (${place})` : name;
 }
 
+/* What a stack of folded calls alone is not known by. */
+const FOLDS_BELOW = ["cuda", "gpumem", "cache", "start"];
+
 /*
  * The calls on which a user can act, the innermost one first; the data say which calls are folded. An
- * operator is one call; the outermost function of CUDA remains if `api`. Stacks of folded calls alone remain.
+ * operator is one call; the outermost function of CUDA remains if `api` and it has a name. Of a stack of
+ * folded calls alone, those of the framework remain.
  */
 function callsFold(calls, api) {
 	const kept = calls.filter((call) => !call.fold)
 		.filter((call, i, all) => !call.operator || all[i + 1]?.operator !== call.operator);
-	if (kept.length === 0)
-		return calls;
+	if (kept.length === 0) {
+		const framework = calls.filter((call) => !FOLDS_BELOW.includes(call.fold));
+		return framework.length ? framework : calls;
+	}
 	const called = api ? calls.filter((call) => call.fold === "cuda").slice(-1) : [];
-	return [...called, ...kept];
+	return [...called.filter((call) => call.function), ...kept];
 }
 
 /* The calls of a stack; of a forward call the name is that of the node of autograd before it. */

@@ -128,12 +128,29 @@ const CALL_COLUMNS = [["call", "wide"], ["calls", "number"], ["failed", "number"
 	["longest", "number"]];
 const COUNTER_COLUMNS = [["counter", ""], ["value", "number"], ["meaning", "wide"]];
 
+/* The stacks of a moment; those that differ in folded calls alone are one. */
+function stacksJoin(moment, stacks) {
+	const joined = new Map();
+	for (const one of moment.by_stack) {
+		const name = one.rest ? SMALLER : callsFold(stacks.of(one.stack), false).map(callLine).join("\n");
+		if (!joined.has(name))
+			joined.set(name, {bytes: 0, blocks: 0, largest: 0, rest: one.rest, stacks: []});
+		const group = joined.get(name);
+		group.bytes += one.bytes;
+		group.blocks += one.blocks;
+		group.largest = Math.max(group.largest, one.largest);
+		group.stacks.push(one.stack);
+	}
+	return [...joined.values()].sort((a, b) => b.bytes - a.bytes);
+}
+
 function stacksTable(moment, stacks, search) {
-	return tableMake(STACK_COLUMNS, moment.by_stack.map((group) => ({
+	const nameOf = (group) => stacks.path(group.stacks[0], 3).join(" ← ");
+	return tableMake(STACK_COLUMNS, stacksJoin(moment, stacks).map((group) => ({
 		cellsMake: () => [bytesText(group.bytes), shareMake(group.bytes, moment.bytes), countText(group.blocks),
-			bytesText(group.largest), siteMake(stacks, group.stack, group.rest)],
-		text: stackSearched(stacks, group.stack),
-		values: [group.bytes, group.bytes, group.blocks, group.largest, stacks.path(group.stack, 3).join(" ")],
+			bytesText(group.largest), sitesMake(stacks, {...group, name: nameOf(group)})],
+		text: group.stacks.map((number) => stackSearched(stacks, number)).join("\n"),
+		values: [group.bytes, group.bytes, group.blocks, group.largest, nameOf(group)],
 	})), search);
 }
 
@@ -153,7 +170,7 @@ function blocksTable(moment, stacks, search) {
 	})), search);
 }
 
-/* The call stacks of a site, on demand. */
+/* The call stacks of a group {name, rest, stacks}, on demand. */
 function sitesMake(stacks, group) {
 	const one = (number) => make("li", {}, siteMake(stacks, number, false));
 	if (group.stacks.length === 1)

@@ -101,16 +101,42 @@ static void folded_drop(struct lines *lines)
 	lines->calls.n = to;
 }
 
-/* Without any call to act on, all are shown. */
+static bool call_is_of_user(const struct gm_frames_call *call)
+{
+	return !call->fold;
+}
+
+/* Inside of a framework, above its allocator. */
+static bool call_is_of_framework(const struct gm_frames_call *call)
+{
+	return call->fold != GM_FOLD_cuda && call->fold != GM_FOLD_gpumem &&
+	       call->fold != GM_FOLD_cache && call->fold != GM_FOLD_start;
+}
+
+static bool calls_any(const struct lines *lines, bool is(const struct gm_frames_call *call))
+{
+	for (size_t i = 0; i < lines->calls.n; i++)
+		if (is(&lines->calls.at[i]))
+			return true;
+	return false;
+}
+
+/* Without any call to act on, those of a framework are shown; without these, all. */
 static void calls_find(struct lines *lines, const struct gm_symbols *symbols, uint32_t number)
 {
-	bool any = false;
+	size_t to = 0;
 	gm_frames_each(symbols, number, call_add, lines);
 	callers_of_main_drop(lines);
-	for (size_t i = 0; i < lines->calls.n; i++)
-		any = any || !lines->calls.at[i].fold;
-	if (any)
+	if (calls_any(lines, call_is_of_user)) {
 		folded_drop(lines);
+		return;
+	}
+	if (!calls_any(lines, call_is_of_framework))
+		return;
+	for (size_t i = 0; i < lines->calls.n; i++)
+		if (call_is_of_framework(&lines->calls.at[i]))
+			lines->calls.at[to++] = lines->calls.at[i];
+	lines->calls.n = to;
 }
 
 /* --- text --- */
