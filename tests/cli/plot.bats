@@ -70,6 +70,7 @@ drawn() {
 		grep -qx "sizes: $blocks blocks" said
 		"$TOOL" plot --size=$WIDTH -o named.svg r.gml
 		cmp named.svg out.svg
+		grep -q '>fragmentation over time, after each event<' out.svg
 	done
 }
 
@@ -102,6 +103,7 @@ drawn() {
 	GPUMEM_LOG=small mklog s.gml at:1s map:0:64M:1us alloc:0:20M:1us sample:0:40M:8M at:2s free:1:1us sample:0:60M:0
 	drawn s.gml >said
 	grep -qx 'use: at most 20 MiB' said
+	grep -q '>fragmentation over time, by sample<' out.svg
 	grep -qx 'sizes: needs a log of events: gpumemstat record' said
 	GPUMEM_MODE=trace mklog t.gml at:1s driver:0:5M:1us at:2s
 	drawn t.gml >said

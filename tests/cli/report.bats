@@ -244,6 +244,11 @@ alive() {
 	"$TOOL" leaks --json a.gml >leaks
 	"$TOOL" report --json a.gml | jq -e --slurpfile l leaks '.logs[0].devices[0].sites as $s |
 		($s | length) >= 2 and $s == $l[0].logs[0].devices[0].sites and ($s | all(.place | length > 0))'
+	# Heaps by the kernel that they grew for; its name is demangled if a demangler is here.
+	mklog b.gml map:0:32M:1us alloc:0:1M:1us taken:0:64M:1ms lend:0:8M kernel:1 grow:0:2M:1ms grow:0:3M:1ms kernel:0 grow:0:1M:1ms
+	"$TOOL" report --json --units=M b.gml | jq -e '.unit == "M" and (.logs[0].devices[0].heap_kernels |
+		map([.bytes, .growths]) == [[5242880, 2], [1048576, 1]] and (.[0].kernel | test("lists_build")) and .[1].kernel == null)'
+	"$TOOL" report --json b.gml | jq -e '.unit == null'
 }
 
 @test "tensors of PyTorch have the place of blocks" {

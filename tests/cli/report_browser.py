@@ -60,6 +60,25 @@ def timeline(page):
     page.click("#legend label:nth-child(3) input")
 
 
+def zoomed(page):
+    """The number of events is that of the view."""
+    tell = lambda: page.text_of("#timeline-points")
+    same(tell(), " · 9 events")
+    page.value("page.timeline.view(1.5e9, 2.5e9)")
+    page.drawn()
+    same(tell(), " · 2 events")
+    page.click("#zoom-all")
+    same(tell(), " · 9 events")
+    page.resize(400, 900)
+    page.value("page.timeline.cursorSet(1.5e9)")
+    page.drawn()
+    same(page.value("getComputedStyle(document.getElementById('tooltip')).display"), "none")
+    has(page.text_of("#timeline-value"), "1.50 s: mapped")
+    page.value("page.timeline.cursorSet(null)")
+    page.resize(1400, 1000)
+    page.drawn()
+
+
 def sums(page):
     return page.text_of("#alive-sum")
 
@@ -302,6 +321,7 @@ with Browser(sys.argv[1]) as page:
     page.open(sys.argv[2])
     same(page.errors, [])
     timeline(page)
+    zoomed(page)
     page.click("#moments label:nth-child(1)")
     flame(page)
     chosen(page)

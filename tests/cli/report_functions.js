@@ -32,6 +32,12 @@ assert.deepStrictEqual(run("marksGroup([], 100, 1000)"), []);
 assert.deepStrictEqual(run("marksGroup([700, 850, 990], 100, 1000)"),
 	[{from: 700, to: 700, n: 1}, {from: 850, to: 990, n: 2}]);
 
+// Bytes are in the unit of --units, as in text.
+const sizes = (unit) => run(`[0, 1500, 3 * 2 ** 20, 2 ** 40].map((n) => { report.unit = ${JSON.stringify(unit)}; return bytesText(n); })`);
+assert.deepStrictEqual(sizes("K"), ["0.0 KiB", "1.5 KiB", "3,072.0 KiB", "1,073,741,824.0 KiB"]);
+assert.deepStrictEqual(sizes("B"), ["0 B", "1,500 B", "3,145,728 B", "1,099,511,627,776 B"]);
+assert.deepStrictEqual(sizes(null), ["0 B", "1.46 KiB", "3.00 MiB", "1.00 TiB"]);
+
 // The date is gpumemstat's: TZ is UTC.
 assert.strictEqual(run("dateText(new Date(report.logs[0].start_ms))"), "2026-11-21 12:00:00");
 
@@ -79,7 +85,8 @@ assert.deepStrictEqual(lending("GPUMEM_LEND=0 (default)", {lend_bytes: 4194304, 
 
 // No remedy on the page is a command of a terminal about the same log.
 const findings = run("report.logs[0].findings");
-for (const rule of ["oom_in_use", "torch_tensors", "oom_fragmented", "oom_limit_pieces", "in_pieces", "not_ordered"])
+for (const rule of ["oom_in_use", "torch_tensors", "oom_fragmented", "oom_limit_pieces", "in_pieces", "not_ordered", "heap_leaks",
+	"heap_null_place", "heap_freed_twice", "heap_invalid_free", "oom_unsized", "kernels_native"])
 	assert.doesNotMatch(run(`findingText({rule: "${rule}", text: "Text.", remedy: "'gpumemstat x'"})`), /gpumemstat/);
 assert.ok(findings.length > 0);
 for (const finding of findings)

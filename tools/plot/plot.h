@@ -49,6 +49,7 @@ struct gm_plot {
 		double asked, ns; /* of the first */
 	} refusals;
 	bool trace;  /* the driver serves all requests */
+	bool each;   /* fragmentation is that after each event */
 	bool events; /* `bins` are known */
 	struct gm_bins bins;
 };

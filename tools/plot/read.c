@@ -102,8 +102,8 @@ static bool course_draw(struct reader *reader)
 
 static void events_read(struct reader *reader)
 {
-	const bool computed = course_draw(reader);
 	struct gm_plot *plot = reader->plot;
+	plot->each = course_draw(reader);
 	struct gm_usage usages[GM_COUNTER_DEVICES], *usage = &usages[plot->device];
 	struct gm_log_entry entry;
 	gm_usages_begin(usages, plot->figures);
@@ -113,7 +113,7 @@ static void events_read(struct reader *reader)
 			usage_draw(reader, &usage->now, ns);
 		if (entry.record.device != plot->device)
 			continue;
-		if (entry.sample && !computed)
+		if (entry.sample && !plot->each)
 			sample_draw(reader, entry.sample, ns);
 		if (entry.record.kind == GM_RECORD_OUT_OF_MEMORY)
 			refusal_count(plot, &entry.record, ns);

@@ -324,7 +324,9 @@ double gm_plot_fragmentation(const struct gm_plot *plot, double y)
 			      .height = 120,
 			      .top = 1};
 	fputs("<g id=\"fragmentation\">\n", plot->out);
-	gm_svg_text(plot->out, GM_PLOT_BEFORE, y + 14, "t b", "fragmentation over time, by sample");
+	gm_svg_text(plot->out, GM_PLOT_BEFORE, y + 14, "t b",
+		    plot->each ? "fragmentation over time, after each event"
+			       : "fragmentation over time, by sample");
 	y = legend_draw(plot, y + 14 + TITLE, entries, sizeof entries / sizeof *entries);
 	frame.y = y + 16;
 	share_axis(&frame);

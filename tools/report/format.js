@@ -7,9 +7,14 @@ function scaled(value, unit) {
 	return `${value.toFixed(digits)} ${unit}`;
 }
 
+/* In the unit of --units, with a digit behind the point; else in that with three digits. */
 function bytesText(bytes) {
 	const units = ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
+	const chosen = units.findIndex((unit) => unit[0] === report.unit);
 	let i = 0;
+	if (chosen >= 0)
+		return `${(bytes / 1024 ** chosen).toLocaleString("en", chosen ? {minimumFractionDigits: 1,
+			maximumFractionDigits: 1} : {})} ${units[chosen]}`;
 	while (i < 6 && bytes >= 1000 * 1024 ** i)
 		i++;
 	return scaled(bytes / 1024 ** i, units[i]);

@@ -67,6 +67,12 @@ const REMEDIES = {
 	oom_in_use: "Free some of it sooner, or ask for less at a time.",
 	in_pieces: "Allocate what lives long first.",
 	torch_tensors: "The blocks below are these tensors.",
+	oom_unsized: "The counters of the device have who had the memory.",
+	heap_null_place: "The details have the other places.",
+	heap_freed_twice: "The details have the other places.",
+	heap_invalid_free: "The details have the other places.",
+	heap_leaks: "The details have the other places.",
+	kernels_native: "GPUMEM_VERBOSE=3 says so as it happens.",
 	not_ordered: "The device's counters ordered_* have the reasons; "
 		+ "GPUMEM_FREE=defer does the same at less cost.",
 };
@@ -92,7 +98,8 @@ function findingText({rule, text, remedy}) {
 
 /* The devices that had blocks at the moment. */
 function devicesWith(at) {
-	return page.log.devices.filter(({moments}) => moments.some((moment) => moment.at === at && moment.blocks > 0));
+	return page.log.devices.filter(({moments}) =>
+		moments.some((moment) => moment.at === at && moment.blocks > 0));
 }
 
 /* Choose a moment of a device in the list, and go there. */
@@ -175,9 +182,9 @@ function tilesShow(log, device) {
 
 function detailsShow() {
 	const {log, device, search} = page;
-	const inKernels = device?.sites.length ? [["malloc and free in kernels", kernelsTable(device, search)]] : [];
 	const parts = [
-		...inKernels,
+		...(device?.sites.length ? [["malloc and free in kernels", kernelsTable(device, search)]] : []),
+		...(device?.heap_kernels.length ? [["Heaps of kernels", heapsTable(device, search)]] : []),
 		["Calls", callsTable(log, search)],
 		[device ? `Counters of device ${device.ordinal}` : "Counters of a device",
 			countersTable(device?.counters ?? {}, search)],

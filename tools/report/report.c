@@ -27,6 +27,8 @@ static size_t points_each(const struct gm_logs *logs)
 
 static void data_write(struct gm_emit *emit, struct gm_logs *logs)
 {
+	const char unit[] = {emit->options->unit, '\0'};
+	gm_emit_value(emit, "unit", *unit ? GM_TEXT(unit) : GM_NONE);
 	gm_report_counters_show(emit);
 	gm_emit_list(emit, "logs");
 	for (size_t i = 0; i < logs->n; i++) {

@@ -123,6 +123,7 @@ const SITE_COLUMNS = [["peak", "number"], ["at", "number"], ["allocated", "numbe
 const KERNEL_COLUMNS = [["never freed", "number"], ["blocks", "number"], ["peak", "number"],
 	["calls", "number"], ["NULLs", "number"], ["freed twice", "number"], ["invalid frees", "number"],
 	["call", "wide"]];
+const HEAP_COLUMNS = [["heaps grew", "number"], ["times", "number"], ["for kernel", "wide"]];
 const CALL_COLUMNS = [["call", "wide"], ["calls", "number"], ["failed", "number"],
 	["by the driver", "number"], ["total", "number"], ["median", "number"], ["99%", "number"],
 	["longest", "number"]];
@@ -199,6 +200,15 @@ function kernelsTable(device, search) {
 		text: site.place,
 		values: [site.bytes, site.blocks, site.peak, site.mallocs, site.nulls, site.freed_twice,
 			site.invalid_frees, site.place],
+	})), search);
+}
+
+/* Growths of heaps of kernels, by the kernel they were for. */
+function heapsTable(device, search) {
+	return tableMake(HEAP_COLUMNS, (device?.heap_kernels ?? []).map(({kernel, bytes, growths}) => ({
+		cells: [bytesText(bytes), countText(growths), kernel ?? "not known"],
+		text: kernel ?? "",
+		values: [bytes, growths, kernel ?? ""],
 	})), search);
 }
 

@@ -35,7 +35,8 @@ class Timeline {
 		this.end = this.length;
 		this.cursor = null;
 		this.picked = null;
-		this.eventsTell(device.timeline, log.missing ? "sample" : "event");
+		this.word = log.missing ? "sample" : "event";
+		this.each = device.timeline.events_each;
 		this.pictureChoose("kind");
 	}
 
@@ -59,9 +60,14 @@ class Timeline {
 		this.onPick?.(ns);
 	}
 
-	eventsTell({events, events_each: each, points}, word) {
+	/* The events in view; points at its ends count whole. */
+	eventsTell() {
+		const {data, begin, end, word, each} = this;
 		const several = each > 1 ? `; a point has up to ${countText(each)}` : "";
-		byId("timeline-points").textContent = points > 0 ? ` · ${pluralText(events, word)}${several}`
+		let n = 0;
+		for (let i = 0; i < data.n; i++)
+			n += data.to[i] >= begin && data.from[i] <= end ? data.events[i] : 0;
+		byId("timeline-points").textContent = data.n > 0 ? ` · ${pluralText(n, word)}${several}`
 			: " · The log has no events and no samples of this device.";
 	}
 
@@ -407,6 +413,7 @@ class Timeline {
 		const whole = this.begin <= 0 && this.end >= this.length;
 		byId("timeline-range").textContent = whole ? `All of ${timeText(this.length)}`
 			: `${timeMark(this.begin, step)} to ${timeMark(this.end, step)} of ${timeText(this.length)}`;
+		this.eventsTell();
 	}
 }
 
