@@ -33,7 +33,8 @@ static void stack_put(unsigned number)
 		record.held = GM_STACK_C_ONLY;
 	} else {
 		record.held = GM_STACK_CUT;
-		for (record.size = 0; record.size < number - 200; record.size++)
+		for (record.size = 0; record.size < number - 200 && record.size < GM_FRAMES_MOST;
+		     record.size++)
 			frames[record.size] = (struct gm_frame){1, 0, record.size};
 	}
 	gm_log_put_body(&record, frames, record.size * sizeof *frames);

@@ -174,43 +174,87 @@ static int diff_compare(const void *a, const void *b)
 	return order ? order : strcmp(diff_name(x), diff_name(y));
 }
 
-static const char *site_file(const struct gm_site *site)
+/* The texts by which sites of two runs match if their names differ, in the order of the attempts.
+ */
+static const char *site_text(const struct gm_site *site, unsigned attempt)
 {
-	return site->file;
+	return attempt ? site->stem : site->file;
+}
+enum { ATTEMPTS = 2 };
+
+/* The sites of a run, sorted by each of the texts. */
+struct run {
+	const struct gm_sites *sites;
+	const struct gm_site **by[ATTEMPTS];
+};
+
+static int file_compare(const void *a, const void *b)
+{
+	const struct gm_site *const *x = a, *const *y = b;
+	return strcmp((*x)->file, (*y)->file);
 }
 
-static const char *site_stem(const struct gm_site *site)
+static int stem_compare(const void *a, const void *b)
 {
-	return site->stem;
+	const struct gm_site *const *x = a, *const *y = b;
+	return strcmp((*x)->stem, (*y)->stem);
+}
+
+static struct run run_make(const struct gm_sites *sites)
+{
+	static int (*const compare[ATTEMPTS])(const void *, const void *) = {file_compare,
+									     stem_compare};
+	struct run run = {.sites = sites};
+	for (unsigned t = 0; t < ATTEMPTS; t++) {
+		run.by[t] = calloc(sites->all.n + 1, sizeof *run.by[t]);
+		if (!run.by[t])
+			memory_exhausted();
+		for (size_t i = 0; i < sites->all.n; i++)
+			run.by[t][i] = &sites->all.at[i];
+		qsort(run.by[t], sites->all.n, sizeof *run.by[t], compare[t]);
+	}
+	return run;
+}
+
+static void run_free(struct run *run)
+{
+	for (unsigned t = 0; t < ATTEMPTS; t++)
+		free(run->by[t]);
 }
 
 /* The only site of a run with this text; NULL: none, or several. */
-static const struct gm_site *only_find(const struct gm_sites *run, const char *text,
-				       const char *(*text_of)(const struct gm_site *site))
+static const struct gm_site *only_find(const struct run *run, unsigned attempt, const char *text)
 {
-	const struct gm_site *found = NULL;
-	for (size_t i = 0; i < run->all.n; i++) {
-		if (strcmp(text_of(&run->all.at[i]), text) != 0)
-			continue;
-		if (found)
-			return NULL;
-		found = &run->all.at[i];
+	const struct gm_site *const *by = run->by[attempt];
+	size_t low = 0, high = run->sites->all.n;
+	while (low < high) {
+		const size_t middle = low + (high - low) / 2;
+		if (strcmp(site_text(by[middle], attempt), text) < 0)
+			low = middle + 1;
+		else
+			high = middle;
 	}
-	return found;
+	if (low == run->sites->all.n || strcmp(site_text(by[low], attempt), text) != 0)
+		return NULL;
+	const bool several =
+		low + 1 < run->sites->all.n && !strcmp(site_text(by[low + 1], attempt), text);
+	return several ? NULL : by[low];
 }
 
 /* The site of the other run that is this one of `own`; NULL: none. Each step is the same from both
  * sides. */
-static const struct gm_site *site_find(const struct gm_site *site, const struct gm_sites *own,
-				       const struct gm_sites *run)
+static const struct gm_site *site_find(const struct gm_site *site, const struct run *own,
+				       const struct run *other)
 {
-	const char *(*const texts[])(const struct gm_site *) = {site_file, site_stem};
 	const struct gm_site *found = NULL;
-	if (run->all.n)
-		found = bsearch(site, run->all.at, run->all.n, sizeof *site, site_compare);
-	for (unsigned i = 0; i < 2 && !found; i++)
-		if (*texts[i](site) && only_find(own, texts[i](site), texts[i]))
-			found = only_find(run, texts[i](site), texts[i]);
+	if (other->sites->all.n)
+		found = bsearch(site, other->sites->all.at, other->sites->all.n, sizeof *site,
+				site_compare);
+	for (unsigned t = 0; t < ATTEMPTS && !found; t++) {
+		const char *text = site_text(site, t);
+		if (*text && only_find(own, t, text))
+			found = only_find(other, t, text);
+	}
 	return found;
 }
 
@@ -224,12 +268,15 @@ static void diff_push(struct gm_site_diffs *diffs, const struct gm_site *old,
 void gm_site_diffs_make(struct gm_site_diffs *diffs, const struct gm_sites *old,
 			const struct gm_sites *new)
 {
+	struct run before = run_make(old), after = run_make(new);
 	*diffs = (struct gm_site_diffs){0};
 	for (size_t i = 0; i < new->all.n; i++)
-		diff_push(diffs, site_find(&new->all.at[i], new, old), &new->all.at[i]);
+		diff_push(diffs, site_find(&new->all.at[i], &after, &before), &new->all.at[i]);
 	for (size_t i = 0; i < old->all.n; i++)
-		if (!site_find(&old->all.at[i], old, new))
+		if (!site_find(&old->all.at[i], &before, &after))
 			diff_push(diffs, &old->all.at[i], NULL);
+	run_free(&before);
+	run_free(&after);
 	if (diffs->all.n)
 		qsort(diffs->all.at, diffs->all.n, sizeof *diffs->all.at, diff_compare);
 	while (diffs->changed < diffs->all.n &&
