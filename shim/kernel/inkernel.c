@@ -408,6 +408,20 @@ void gm_inkernel_context_ending(const struct gm_context *context, bool surely)
 		gm_heap_context_ending(heap);
 }
 
+void gm_inkernel_code_ends(const struct gm_context *context, bool everywhere)
+{
+	if (!gm_knob_get()->heap_sites.flag)
+		return;
+	/* The driver's unload waits for the kernels of the context (580), so this may wait before.
+	 */
+	if (context && !gm_capture_any() && gm_heap_any_unread(context)) {
+		gm_shim_driver.cuCtxSynchronize();
+		gm_inkernel_sample_last(context, false);
+	}
+	if (context || everywhere)
+		gm_heap_code_ends(everywhere ? NULL : context);
+}
+
 void gm_inkernel_context_stays(const struct gm_context *context)
 {
 	struct gm_heap_host *heap = context ? inkernel_heap(inkernel_find(context->key)) : NULL;

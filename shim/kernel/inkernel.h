@@ -76,6 +76,10 @@ void gm_inkernel_context_stays(const struct gm_context *context);
 /* modules.h: destroys the heap of the context. */
 void gm_inkernel_context_gone(struct gm_context *context);
 
+/* Code is about to be unloaded from the current context, or from all: calls of malloc in it are
+ * looked up before. `context`: the current one, or NULL. */
+void gm_inkernel_code_ends(const struct gm_context *context, bool everywhere);
+
 void gm_inkernel_forget(void);
 
 #endif

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Loads of images, and look-ups of kernels in them. Each image is read once: may it call malloc
- * (image/image.h)? The answer is stored for the handles that the driver makes from the image
- * (handle.h). A context is taken over before the first module that may call malloc is loaded there.
- * A library belongs to no context: a context is taken over before the first kernel of the library
- * is used in it. Programs that load thousands of libraries use few of them, so an image that stays
- * in place is read only at the first look-up of a kernel or module in it.
+ * Loads and unloads of images, and look-ups of kernels in them. Each image is read once: may it
+ * call malloc (image/image.h)? The answer is stored for the handles that the driver makes from the
+ * image (handle.h). A context is taken over before the first module that may call malloc is loaded
+ * there. A library belongs to no context: a context is taken over before the first kernel of the
+ * library is used in it. Programs that load thousands of libraries use few of them, so an image
+ * that stays in place is read only at the first look-up of a kernel or module in it.
  */
 #include "image/image.h"
 #include "image/places.h"
@@ -159,6 +159,17 @@ GIVES(cuLibraryGetModule, (CUmodule * out, CUlibrary library), (out, library),
       judged_before(handle_read_kind(library)), NULL, kind_use(kind))
 GIVES(cuKernelGetFunction, (CUfunction * out, CUkernel kernel), (out, kernel),
       judged_before(handle_read_kind(kernel)), gm_handle_name(kernel), kind_use(kind))
+
+/* --- unloads --- */
+
+GM_HANDLER(cuModuleUnload, (CUmodule module), (module), ({
+		   gm_inkernel_code_ends(context_here(), false);
+		   GM_PASS(real.cuModuleUnload(module));
+	   }))
+GM_HANDLER(cuLibraryUnload, (CUlibrary library), (library), ({
+		   gm_inkernel_code_ends(context_here(), true);
+		   GM_PASS(real.cuLibraryUnload(library));
+	   }))
 
 /* --- a library with an image that stays is not read yet --- */
 

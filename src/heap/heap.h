@@ -208,6 +208,11 @@ void gm_heap_sample_context(const struct gm_context *context);
 /* The context is about to end, and other threads cannot enter it (context/context.h): read its
  * heaps a last time, and wait for that. gm_heap_any_unread: has any of them to be read? */
 void gm_heap_sample_last(const struct gm_context *context);
+
+/* Code of the program is about to be unloaded from the context; NULL: from all. Heaps that are not
+ * read yet do not look at the code of the calls that they find. Waits for readings that were
+ * launched, up to 10 ms each: a kernel of the program may have the device to itself. */
+void gm_heap_code_ends(const struct gm_context *context);
 bool gm_heap_any_unread(const struct gm_context *context);
 
 /* The process exits, after gm_heap_exit: write the last record of all heaps. Waits 10 ms at most

@@ -20,13 +20,14 @@
 #include "heap/policy.h"
 #include "heap/process.h"
 #include "heap/record.h"
+#include "heap/sites.h"
 #include "knob/knob.h"
 #include "residency/door.h"
 
 #define AGE_SHARE 16 /* of a heap's age between readings, up to the time of GPUMEM_LOG */
 #define PAUSE 50000u /* ns at least between two samplings */
-#define EXIT_NAPS 1000
-#define EXIT_NAP 10000u /* ns */
+#define NAPS 1000    /* at most, for a reading that was launched */
+#define NAP 10000u   /* ns */
 
 _Atomic uint64_t gm_heap_sample_at = UINT64_MAX;
 
@@ -270,6 +271,22 @@ bool gm_heap_any_unread(const struct gm_context *context)
 	return any;
 }
 
+static void reading_await(struct gm_heap_host *heap)
+{
+	for (unsigned i = 0; i < NAPS && reading_is_pending(heap); i++)
+		gm_sys_nap(NAP);
+}
+
+void gm_heap_code_ends(const struct gm_context *context)
+{
+	const uint64_t key = context ? context->key : 0;
+	for (struct gm_heap_host *h = NULL; (h = gm_heap_pin_next(h, key));) {
+		reading_await(h);
+		if (heap_is_unread(h))
+			gm_heap_sites_blind(h);
+	}
+}
+
 void gm_heap_sample_last(const struct gm_context *context)
 {
 	for (struct gm_heap_host *h = NULL; (h = gm_heap_pin_next(h, context->key));)
@@ -280,8 +297,7 @@ void gm_heap_sample_last(const struct gm_context *context)
 void gm_heap_log_all(void)
 {
 	for (struct gm_heap_host *h = NULL; (h = gm_heap_pin_next(h, 0));) {
-		for (unsigned i = 0; i < EXIT_NAPS && reading_is_pending(h); i++)
-			gm_sys_nap(EXIT_NAP);
+		reading_await(h);
 		gm_heap_record_last(h);
 	}
 }

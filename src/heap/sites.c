@@ -218,9 +218,30 @@ static bool site_take(struct gm_heap_host *heap, uint32_t number)
 	return true;
 }
 
+/* A reading that was launched before, and the next one. */
+enum { BLIND_READINGS = 2 };
+
+void gm_heap_sites_blind(struct gm_heap_host *heap)
+{
+	if (atomic_load(&heap->sites))
+		__atomic_store_n(&heap->shared->sites.blind, BLIND_READINGS, __ATOMIC_SEQ_CST);
+}
+
+static void reading_was_blind(struct gm_heap_host *heap)
+{
+	uint64_t *blind = &heap->shared->sites.blind; /* there, if the heap has sites */
+	if (!atomic_load(&heap->sites))
+		return;
+	uint64_t due = __atomic_load_n(blind, __ATOMIC_RELAXED);
+	if (due)
+		__atomic_compare_exchange_n(blind, &due, due - 1, false, __ATOMIC_SEQ_CST,
+					    __ATOMIC_RELAXED);
+}
+
 void gm_heap_sites_record(struct gm_heap_host *heap)
 {
 	gm_lock_assert_held(GM_LOCK_RANK_TABLE);
+	reading_was_blind(heap);
 	for (uint32_t i = 0; atomic_load(&heap->sites) && i < GM_SITES; i++)
 		if (site_take(heap, i))
 			site_record(heap, i, 0);

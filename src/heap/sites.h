@@ -26,6 +26,10 @@ void gm_heap_sites_set_up(struct gm_heap_host *heap, CUdeviceptr counts);
 CUresult gm_heap_sites_cover(struct gm_heap_host *heap, uint32_t first, uint32_t count);
 void gm_heap_sites_drop(struct gm_heap_host *heap);
 
+/* Code of the program is about to be unloaded, and there may be calls in it that were not read: the
+ * readings that are due do not look at the code of calls. They have an address alone. Any lock. */
+void gm_heap_sites_blind(struct gm_heap_host *heap);
+
 /* A reading has arrived: write what changed to the log. `last`: the heap ends, write everything
  * that was read before. The heap's lock is held. */
 void gm_heap_sites_record(struct gm_heap_host *heap);

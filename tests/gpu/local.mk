@@ -9,7 +9,7 @@ GPU_BUILT = runtime cycles turns limits idle ipc late ordered capture peer pair 
 # kernels.
 GPU_WALKED = words waves
 # Programs whose kernels leak and free wrongly, by line; sites_cost shows the cost of the counts.
-GPU_SITED = sites_tree sites_twice sites_null sites_cost
+GPU_SITED = sites_tree sites_twice sites_null sites_unload sites_cost
 LINES_COPIED = big.py frameworks.py named.py oom.py run.sh snapshot.py
 EXTRA_DIST += $(LINES_COPIED:%=%D%/lines/%)
 GPU_COPIED = cycled.sh repeated.sh sited.py sited.sh sites_cost.sh train.py with_cupy.py with_cupy_core.py with_cupy_inkernel.py with_jax.py with_nccl.py with_nccl_two.py with_numba.py with_torch_core.py with_torch_ipc.py with_torch_lt.py with_torch_recording.py with_torch_streams.py with_torch_tokens.py under.sh run.sh others.py others.txt roads.py
@@ -32,7 +32,9 @@ gpu-bundle: all api/gpumem_device.cuh
 		$(GPU_NVCC) $(GPU_SRC)/$$p.cu -o gpu-bundle/$$p -Xlinker --as-needed $(GPU_LIBS) || exit 1; done
 	for p in $(GPU_WALKED); do \
 		$(GPU_NVCC) -lineinfo -Xcompiler -g -Xlinker --build-id $(GPU_SRC)/$$p.cu -o gpu-bundle/$$p || exit 1; done
-	for p in $(GPU_SITED); do $(GPU_NVCC) -lineinfo $(GPU_SRC)/$$p.cu -o gpu-bundle/$$p || exit 1; done
+	for p in $(GPU_SITED); do \
+		$(GPU_NVCC) -lineinfo $(GPU_SRC)/$$p.cu -o gpu-bundle/$$p -Xlinker --as-needed -lcuda || exit 1; done
+	$(GPU_NVCC) -lineinfo -cubin $(GPU_SRC)/sites_unload.cu -o gpu-bundle/sites_unload.cubin
 	cp $(GPU_SITED:%=$(GPU_SRC)/%.cu) gpu-bundle/
 	$(GPU_NVCC) $(top_srcdir)/tests/workloads/lists.cu -o gpu-bundle/lists
 	$(GPU_NVCC) -I api -I $(top_srcdir)/api $(GPU_SRC)/grow.cu -o gpu-bundle/grow -L.libs -lgpumem-core

@@ -48,6 +48,7 @@ inkernel_cupy       180  1  pool  python3 with_cupy_inkernel.py
 inkernel_restore    120  1  pool  GPUMEM_HEAP=off ./inkernel_restore modules
 inkernel_limit      120  1  pool  ./inkernel_many 1000000 64 1073741824
 sites_tree          120  0  any   ./sited.sh sites_tree
+sites_unload        120  0  any   ./sited.sh sites_unload
 sites_twice         120  0  any   ./sited.sh sites_twice
 sites_null          120  0  any   ./sited.sh sites_null
 faults              180  1  pool  ./faults

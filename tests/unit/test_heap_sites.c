@@ -262,6 +262,24 @@ static void test_code(void)
 	close_run(&r);
 }
 
+/* Code that may have been unloaded is not read, not even by a later reading. */
+static void test_blind(void)
+{
+	struct run r;
+	open_run(&r, GM_SIMT_FAIR, 4);
+	site_free(&r, site_malloc(&r, 64, call_of(100)), 0);
+	r.read->blind = 1;
+	TAP_IS(figures(&r, call_of(100)).at[GM_SITE_MALLOCS], 1, "a blind reading has the figures");
+	r.read->blind = 0;
+	figures(&r, call_of(100));
+	bool any = false;
+	for (unsigned i = 0; i < GM_SITES; i++)
+		for (unsigned word = 0; word < GM_SITE_WORDS; word++)
+			any = any || r.read->code[i].word[word];
+	TAP_OK(!any, "and no code, and neither has the next one");
+	close_run(&r);
+}
+
 int main(void)
 {
 	for (enum gm_simt_mode mode = GM_SIMT_FAIR; mode <= GM_SIMT_UNFAIR; mode++) {
@@ -273,5 +291,6 @@ int main(void)
 	test_full(1 << 21, 1);
 	test_many();
 	test_code();
+	test_blind();
 	return tap_done();
 }

@@ -68,6 +68,7 @@ struct gm_site_code {
 
 /* Host memory that a reading fills. */
 struct gm_sites_read {
+	uint64_t blind; /* by the host; not 0: code of new sites may be gone, and is not read */
 	struct gm_site_figures figures[GM_SITES];
 	struct gm_site_code code[GM_SITES]; /* written when figures[i].address was 0 before */
 };
@@ -258,7 +259,8 @@ GM_DEVICE void gm_sites_read(struct gm_heap *heap, struct gm_sites_read *out, ui
 				sum[kind] += gm_load64(&heap->sites->counts[stripe][i].at[kind]);
 		for (uint32_t kind = 0; kind < GM_SITE_COUNTS; kind++)
 			gm_post64_system(&out->figures[i].at[kind], sum[kind]);
-		if (address && !gm_peek64_system(&out->figures[i].address))
+		if (address && !gm_peek64_system(&out->figures[i].address) &&
+		    !gm_peek64_system(&out->blind))
 			gm_sites_read_code(address, &out->code[i]);
 		gm_fence_system();
 		gm_post64_system(&out->figures[i].address, address);
