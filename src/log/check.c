@@ -293,6 +293,7 @@ static bool bins_check(const struct gm_log_entry *entry, const struct why *why)
 struct tally {
 	uint64_t pool, driver, failed, freed, freed_driver, freed_context;
 	uint64_t maps, map_bytes, unmaps, unmap_bytes, samples;
+	uint64_t loans, lent;	     /* chunks lent; bytes, less those returned */
 	uint64_t bytes, freed_bytes; /* of the pool */
 	uint64_t live, requested;
 	uint64_t takeovers, grown, grown_bytes, grown_not, heap_samples;
@@ -354,6 +355,13 @@ static void events_compact(struct events *events)
 	events->most = 2 * (alive + unknown) + EVENTS_LEAST;
 }
 
+static void lent_count(struct tally *t, const struct gm_record *r)
+{
+	const bool lent = r->flags & GM_RECORD_LENT, returned = r->flags & GM_RECORD_RETURNED;
+	t->loans += lent;
+	t->lent += lent ? r->size : returned ? -r->size : 0;
+}
+
 static bool events_count(struct events *events, const struct gm_record *r)
 {
 	unsigned row = r->device < GM_COUNTER_DEVICES ? r->device : GM_COUNTER_DEVICES - 1;
@@ -384,10 +392,15 @@ static bool events_count(struct events *events, const struct gm_record *r)
 	case GM_RECORD_MAP:
 		t->maps++;
 		t->map_bytes += r->size;
+		lent_count(t, r);
+		return true;
+	case GM_RECORD_REMAP:
+		lent_count(t, r);
 		return true;
 	case GM_RECORD_UNMAP:
 		t->unmaps++;
 		t->unmap_bytes += r->size;
+		lent_count(t, r);
 		return true;
 	case GM_RECORD_SAMPLE:
 		t->samples++;
@@ -469,6 +482,9 @@ static bool tally_check(const struct gm_log_file *file, unsigned device, const s
 		{"bytes of MAP events", t->map_bytes, GM_C_map_bytes, GM_RECORD_MAP},
 		{"UNMAP events", t->unmaps, GM_C_unmap_calls, GM_RECORD_MAP},
 		{"bytes of UNMAP events", t->unmap_bytes, GM_C_unmap_bytes, GM_RECORD_MAP},
+		/* Older logs do not mark chunks that are lent. */
+		{"bytes of chunks lent by events", t->loans ? t->lent : counters[GM_C_lent],
+		 GM_C_lent, GM_RECORD_MAP},
 		{"SAMPLE events", t->samples, GM_C_samples, GM_RECORD_SAMPLE},
 		{"TAKEOVER events", t->takeovers, GM_C_takeovers, GM_RECORD_TAKEOVER},
 		{"GROW events", t->grown, GM_C_heap_growths, GM_RECORD_GROW},
