@@ -107,7 +107,7 @@ static uint64_t heap_limit(struct gm_inkernel *h)
 
 static bool site_find(const struct gm_heap_site *site, struct gm_image_place *out)
 {
-	return gm_places_find(site->code, GM_HEAP_SITE_WORDS / 2, out);
+	return gm_places_find(site->address, site->code, GM_HEAP_SITE_WORDS / 2, out);
 }
 
 static bool heap_make(struct gm_inkernel *h)

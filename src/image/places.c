@@ -27,6 +27,33 @@ struct kept {
 static _Atomic(struct kept *) all;
 static _Atomic uint64_t kept_bytes;
 
+/* Where functions were loaded, as calls in them have told. A list that only grows, too. */
+struct base {
+	struct base *next;
+	const struct kept *in;
+	uint64_t index, address; /* the section, and where it begins on the device */
+};
+
+static _Atomic(struct base *) bases;
+
+static bool base_is_known(const struct kept *in, uint64_t index, uint64_t address)
+{
+	for (const struct base *b = atomic_load(&bases); b; b = b->next)
+		if (b->in == in && b->index == index && b->address == address)
+			return true;
+	return false;
+}
+
+static void base_keep(const struct kept *in, uint64_t index, uint64_t address)
+{
+	struct base *base = base_is_known(in, index, address) ? NULL : malloc(sizeof *base);
+	if (!base)
+		return;
+	*base = (struct base){atomic_load(&bases), in, index, address};
+	while (!atomic_compare_exchange_weak(&bases, &base->next, base))
+		;
+}
+
 /* The end of an ELF file, as far as its headers tell. */
 static uint64_t elf_size(struct gm_view *view)
 {
@@ -76,16 +103,21 @@ void gm_places_keep(const void *image, const char *path, unsigned arch)
 /* --- search --- */
 
 struct search {
+	uint64_t address;
 	const uint64_t *words;
 	unsigned n; /* instructions */
 	const struct gm_sections *sections;
 	struct gm_view text;
-	uint64_t text_index;
+	uint64_t text_index, alignment;
+	const struct kept *now;
 	struct gm_view patches; /* relocations of the text */
 	size_t patch_size;	/* 0: there are none */
 	bool patches_known;
 	unsigned same, differ; /* of the best place */
+	bool known;	       /* it fits a call that was found before */
 	uint64_t index, at;    /* that place: the section, and the offset in it */
+	bool found;	       /* in the section that is searched */
+	bool several;	       /* others are as good */
 	const struct kept *in;
 };
 
@@ -140,22 +172,40 @@ static int insn_compare(const struct search *s, uint64_t at, unsigned i)
 	return word_at(s, offset) == insn[0] && word_at(s, offset + 8) == insn[1];
 }
 
+/* Is a place with these figures better than the best one? */
+static bool place_is_better(const struct search *s, unsigned same, unsigned differ, bool known)
+{
+	if (!s->in || differ != s->differ)
+		return !s->in || differ < s->differ;
+	return same != s->same ? same > s->same : known && !s->known;
+}
+
 /* Compare with the code around `at`, which is behind a call. Relocations are searched only where
  * much is equal. */
 static void place_try(struct search *s, uint64_t index, uint64_t at)
 {
 	unsigned same = 0, differ = 0;
+	if (s->address % s->alignment != at % s->alignment)
+		return;
 	for (unsigned i = 0; i < s->n; i++)
 		same += insn_compare(s, at, i) == 1;
 	for (unsigned i = 0; i < s->n && same >= NEEDED; i++)
 		differ +=
 			insn_compare(s, at, i) == 0 &&
 			!insn_is_patched(s, at + (uint64_t)i * INSN - (uint64_t)(s->n / 2) * INSN);
-	if (same < NEEDED || differ > same / SHARE ||
-	    (s->in && (differ > s->differ || (differ == s->differ && same <= s->same))))
+	if (same < NEEDED || differ > same / SHARE)
 		return;
+	const bool known = base_is_known(s->now, index, s->address - at);
+	if (!place_is_better(s, same, differ, known)) {
+		s->several = s->several || (differ == s->differ && same == s->same);
+		return;
+	}
+	s->several = false;
+	s->in = s->now;
 	s->same = same;
 	s->differ = differ;
+	s->known = known;
+	s->found = true;
 	s->index = index;
 	s->at = at;
 }
@@ -163,21 +213,19 @@ static void place_try(struct search *s, uint64_t index, uint64_t at)
 /* True: the best place is now in this section. */
 static bool text_search(struct search *s, uint64_t index, const Elf64_Shdr *section)
 {
-	const uint64_t before = s->at;
 	const uint64_t *call = &s->words[2 * (s->n / 2 - 1)];
 	s->patch_size = 0;
 	s->patches_known = false;
 	s->text_index = index;
+	s->alignment = section->sh_addralign ? section->sh_addralign : 1;
 	if (!gm_sections_view(s->sections, section, &s->text))
 		return false;
-	s->index = UINT64_MAX;
+	s->found = false;
 	for (uint64_t at = INSN; at <= s->text.size; at += INSN)
 		if (insn_is_call(word_at(s, at - INSN)) &&
 		    (word_at(s, at - INSN) & 0xfff) == (call[0] & 0xfff))
 			place_try(s, index, at);
-	if (s->index == UINT64_MAX)
-		s->at = before;
-	return s->index == index;
+	return s->found;
 }
 
 /* "_Z4workPi" of the section ".text._Z4workPi". */
@@ -205,11 +253,11 @@ static void kept_search(struct search *s, const struct kept *kept, struct gm_ima
 	if (!gm_sections_open(&sections, &view))
 		return;
 	s->sections = &sections;
+	s->now = kept;
 	for (uint64_t i = 0; gm_sections_get(&sections, i, &section); i++) {
 		if (!text_name(&sections, &section, name, sizeof name) ||
 		    !text_search(s, i, &section))
 			continue;
-		s->in = kept;
 		memcpy(out->function, name, sizeof name);
 		out->offset = s->at;
 		*out->file = '\0';
@@ -219,19 +267,22 @@ static void kept_search(struct search *s, const struct kept *kept, struct gm_ima
 	}
 }
 
-bool gm_places_find(const uint64_t *words, unsigned n, struct gm_image_place *out)
+bool gm_places_find(uint64_t address, const uint64_t *words, unsigned n, struct gm_image_place *out)
 {
-	struct search s = {.words = words, .n = n};
+	struct search s = {.address = address, .words = words, .n = n};
 	memset(out, 0, sizeof *out);
 	if (n < 2 || !insn_is_call(words[2 * (n / 2 - 1)]))
 		return false;
 	for (const struct kept *k = atomic_load(&all); k; k = k->next)
 		kept_search(&s, k, out);
+	if (s.in && !s.several)
+		base_keep(s.in, s.index, address - s.at);
 	return s.in;
 }
 
 void gm_places_forget(void)
 {
+	atomic_store(&bases, NULL);
 	atomic_store(&all, NULL);
 	atomic_store(&kept_bytes, 0);
 }

@@ -25,10 +25,13 @@ struct gm_image_place {
 void gm_places_keep(const void *image, const char *path, unsigned arch);
 
 /*
- * Find the instruction behind a call: `words` are the halves of `n` instructions, of which number
- * n / 2 is the one; those that are 0 are not known. False: no kept code has them. Any thread.
+ * Find the instruction at `address`, behind a call: `words` are the halves of `n` instructions, of
+ * which number n / 2 is the one; those that are 0 are not known. Of equal code, as in an unrolled
+ * loop, that is found which fits the alignment of the function, and then the calls of it that were
+ * found before. False: no kept code has them. Any thread.
  */
-bool gm_places_find(const uint64_t *words, unsigned n, struct gm_image_place *out);
+bool gm_places_find(uint64_t address, const uint64_t *words, unsigned n,
+		    struct gm_image_place *out);
 
 /* In a forked child: forget the code. */
 void gm_places_forget(void);

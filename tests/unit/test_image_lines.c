@@ -206,6 +206,12 @@ static void code_take(uint64_t words[64], uint64_t function, unsigned insn)
 			words[i] = text[2 * insn + i - 32];
 }
 
+/* The function of that code begins at an address that fits any alignment. */
+static bool places_find(uint64_t offset, const uint64_t words[64], struct gm_image_place *out)
+{
+	return gm_places_find(UINT64_C(0x7f0000100000) + offset, words, 32, out);
+}
+
 static void test_places(void)
 {
 	struct made m;
@@ -213,25 +219,78 @@ static void test_places(void)
 	uint64_t words[64];
 	image_make(&m);
 	code_take(words, 2, 24);
-	TAP_OK(!gm_places_find(words, 32, &place), "no code is kept yet");
+	TAP_OK(!places_find(0x180, words, &place), "no code is kept yet");
 	gm_places_keep(m.at, NULL, GM_IMAGE_ANY);
 	gm_places_keep(m.at, NULL, GM_IMAGE_ANY);
-	TAP_OK(gm_places_find(words, 32, &place) && strcmp(place.function, "other") == 0 &&
+	TAP_OK(places_find(0x180, words, &place) && strcmp(place.function, "other") == 0 &&
 		       place.offset == 0x180,
 	       "the function and the offset");
 	TAP_OK(strcmp(place.file, "src/work.cu") == 0 && place.line == 12, "the line of the call");
 	code_take(words, 1, 8);
-	TAP_OK(gm_places_find(words, 32, &place) && strcmp(place.function, "_Z4workPi") == 0 &&
+	TAP_OK(places_find(0x80, words, &place) && strcmp(place.function, "_Z4workPi") == 0 &&
 		       place.offset == 0x80 && !*place.file,
 	       "a function without lines");
 	words[0] ^= 1;
 	words[63] ^= 1;
-	TAP_OK(gm_places_find(words, 32, &place) && place.offset == 0x80, "some may be patched");
+	TAP_OK(places_find(0x80, words, &place) && place.offset == 0x80, "some may be patched");
 	for (unsigned i = 0; i < 24; i++)
 		words[i] ^= 2;
-	TAP_OK(!gm_places_find(words, 32, &place), "but not most");
+	TAP_OK(!places_find(0x80, words, &place), "but not most");
 	code_take(words, 1, 9);
-	TAP_OK(!gm_places_find(words, 32, &place), "there is no call before it");
+	TAP_OK(!places_find(0x90, words, &place), "there is no call before it");
+}
+
+/*
+ * An unrolled loop: PERIOD instructions, again and again, with a call as the 8th, and a last part
+ * of its own. The four instructions on each side of the place behind a call are the same in each
+ * turn.
+ */
+enum { PERIOD = 9, TURNS = 3, OWN = 30 };
+
+static void repeats_make(struct made *m, uint64_t alignment, uint64_t seed)
+{
+	Elf64_Ehdr head;
+	Elf64_Shdr section;
+	uint64_t text[2 * INSNS];
+	image_make(m);
+	text_make(text, seed);
+	for (unsigned i = PERIOD; i < PERIOD * TURNS; i++)
+		memcpy(&text[2 * i], &text[2 * (i % PERIOD)], 16);
+	memcpy(&head, m->at, sizeof head);
+	memcpy(&section, m->at + head.e_shoff + sizeof section, sizeof section);
+	section.sh_addralign = alignment;
+	memcpy(m->at + head.e_shoff + sizeof section, &section, sizeof section);
+	memcpy(m->at + section.sh_offset, text, sizeof text);
+}
+
+/* Find the place behind the call before instruction `insn`; true: that is it. */
+static bool repeat_is_found(const struct made *m, unsigned insn)
+{
+	Elf64_Ehdr head;
+	Elf64_Shdr section;
+	uint64_t words[64] = {0};
+	struct gm_image_place place;
+	memcpy(&head, m->at, sizeof head);
+	memcpy(&section, m->at + head.e_shoff + sizeof section, sizeof section);
+	memcpy(&words[24], m->at + section.sh_offset + 16 * (insn - 4), 8 * 16);
+	return places_find(16 * insn, words, &place) && place.offset == 16 * insn;
+}
+
+static void test_repeats(void)
+{
+	struct made m;
+	repeats_make(&m, 128, 3);
+	gm_places_keep(m.at, NULL, GM_IMAGE_ANY);
+	for (unsigned turn = 0; turn < TURNS; turn++)
+		TAP_OK(repeat_is_found(&m, PERIOD * turn + 8),
+		       "turn %u of an unrolled loop is known by the alignment", turn);
+	repeats_make(&m, 16, 4);
+	gm_places_keep(m.at, NULL, GM_IMAGE_ANY);
+	TAP_OK(!repeat_is_found(&m, PERIOD + 8), "without an alignment it is any of them");
+	TAP_OK(repeat_is_found(&m, OWN + 2), "code that is there once is found");
+	for (unsigned turn = 0; turn < TURNS; turn++)
+		TAP_OK(repeat_is_found(&m, PERIOD * turn + 8),
+		       "and then turn %u by its distance to that", turn);
 }
 
 /* --- damage --- */
@@ -283,7 +342,7 @@ static int print_calls(const char *path)
 			for (unsigned k = 0; k < 64; k++)
 				if (at + 8 * k >= 256 && at + 8 * k - 256 < text.size)
 					memcpy(&words[k], text.at + at + 8 * k - 256, 8);
-			if (gm_places_find(words, 32, &place))
+			if (places_find(at, words, &place))
 				printf("%s+0x%x %s:%u\n", place.function, (unsigned)place.offset,
 				       place.file, place.line);
 		}
@@ -297,6 +356,7 @@ int main(int argc, char **argv)
 		return print_calls(argv[1]);
 	test_lines();
 	test_places();
+	test_repeats();
 	test_damage();
 	return tap_done();
 }
