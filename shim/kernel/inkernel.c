@@ -22,7 +22,8 @@
 /* The longest wait of a thread that needs a context for the thread that takes it over. The wait is
  * bounded: that thread waits for the GPU, where a kernel may be waiting for this one. */
 #define PATIENCE UINT64_C(2000000000) /* ns */
-#define NAP 100000		      /* ns */
+#define UNLOAD_PATIENCE UINT64_C(1000000000)
+#define NAP 100000 /* ns */
 
 /* A list that only grows, at its head, under the lock; read without the lock. */
 static _Atomic(struct gm_inkernel *) all;
@@ -408,18 +409,26 @@ void gm_inkernel_context_ending(const struct gm_context *context, bool surely)
 		gm_heap_context_ending(heap);
 }
 
-void gm_inkernel_code_ends(const struct gm_context *context, bool everywhere)
+/* The driver's unload of a module waits for the kernels of its context; that of a library, if the
+ * context has it (580). So does this, but not for ever. */
+static bool work_ends(const struct gm_context *context)
 {
-	if (!gm_knob_get()->heap_sites.flag)
-		return;
-	/* The driver's unload waits for the kernels of the context (580), so this may wait before.
-	 */
-	if (context && !gm_capture_any() && gm_heap_any_unread(context)) {
-		gm_shim_driver.cuCtxSynchronize();
-		gm_inkernel_sample_last(context, false);
+	const uint64_t end = gm_clock_ns() + UNLOAD_PATIENCE;
+	while (!gm_capture_any()) {
+		if (gm_fence_is_idle(&gm_shim_driver, context->key))
+			return true;
+		if (gm_clock_ns() >= end)
+			break;
+		gm_sys_nap(NAP);
 	}
-	if (context || everywhere)
-		gm_heap_code_ends(everywhere ? NULL : context);
+	return false;
+}
+
+void gm_inkernel_code_ends(const struct gm_context *context)
+{
+	if (context && gm_heap_any_unread(context) && work_ends(context))
+		gm_inkernel_sample_last(context, false);
+	gm_heap_code_ends();
 }
 
 void gm_inkernel_context_stays(const struct gm_context *context)

@@ -76,9 +76,9 @@ void gm_inkernel_context_stays(const struct gm_context *context);
 /* modules.h: destroys the heap of the context. */
 void gm_inkernel_context_gone(struct gm_context *context);
 
-/* Code is about to be unloaded from the current context, or from all: calls of malloc in it are
- * looked up before. `context`: the current one, or NULL. */
-void gm_inkernel_code_ends(const struct gm_context *context, bool everywhere);
+/* Code that may call malloc is about to be unloaded: calls in it are looked up before, in the
+ * current context (NULL: none), when its kernels have ended, within a second. */
+void gm_inkernel_code_ends(const struct gm_context *context);
 
 void gm_inkernel_forget(void);
 

@@ -162,12 +162,21 @@ GIVES(cuKernelGetFunction, (CUfunction * out, CUkernel kernel), (out, kernel),
 
 /* --- unloads --- */
 
+static void code_ends(const void *handle)
+{
+	if (!gm_knob_get()->heap_sites.flag)
+		return;
+	const enum gm_handle_kind kind = gm_handle_kind(handle);
+	if (kind == GM_HANDLE_ALLOCATES || kind == GM_HANDLE_UNKNOWN)
+		gm_inkernel_code_ends(context_here());
+}
+
 GM_HANDLER(cuModuleUnload, (CUmodule module), (module), ({
-		   gm_inkernel_code_ends(context_here(), false);
+		   code_ends(module);
 		   GM_PASS(real.cuModuleUnload(module));
 	   }))
 GM_HANDLER(cuLibraryUnload, (CUlibrary library), (library), ({
-		   gm_inkernel_code_ends(context_here(), true);
+		   code_ends(library);
 		   GM_PASS(real.cuLibraryUnload(library));
 	   }))
 

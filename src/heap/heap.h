@@ -208,12 +208,11 @@ void gm_heap_sample_context(const struct gm_context *context);
 /* The context is about to end, and other threads cannot enter it (context/context.h): read its
  * heaps a last time, and wait for that. gm_heap_any_unread: has any of them to be read? */
 void gm_heap_sample_last(const struct gm_context *context);
-
-/* Code of the program is about to be unloaded from the context; NULL: from all. Heaps that are not
- * read yet do not look at the code of the calls that they find. Waits for readings that were
- * launched, up to 10 ms each: a kernel of the program may have the device to itself. */
-void gm_heap_code_ends(const struct gm_context *context);
 bool gm_heap_any_unread(const struct gm_context *context);
+
+/* Code of the program that may call malloc is about to be unloaded: heaps of which readings are due
+ * do not read the code of the calls that these find. Any thread, no lock. */
+void gm_heap_code_ends(void);
 
 /* The process exits, after gm_heap_exit: write the last record of all heaps. Waits 10 ms at most
  * for a reading that was launched. No call of the driver. */

@@ -277,13 +277,12 @@ static void reading_await(struct gm_heap_host *heap)
 		gm_sys_nap(NAP);
 }
 
-void gm_heap_code_ends(const struct gm_context *context)
+void gm_heap_code_ends(void)
 {
-	const uint64_t key = context ? context->key : 0;
-	for (struct gm_heap_host *h = NULL; (h = gm_heap_pin_next(h, key));) {
-		reading_await(h);
-		if (heap_is_unread(h))
-			gm_heap_sites_blind(h);
+	for (struct gm_heap_host *h = NULL; (h = gm_heap_pin_next(h, 0));) {
+		const bool reading = reading_is_pending(h), stale = atomic_load(&h->stale);
+		if (reading || stale)
+			gm_heap_sites_blind(h, reading + stale);
 	}
 }
 

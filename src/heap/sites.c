@@ -218,13 +218,10 @@ static bool site_take(struct gm_heap_host *heap, uint32_t number)
 	return true;
 }
 
-/* A reading that was launched before, and the next one. */
-enum { BLIND_READINGS = 2 };
-
-void gm_heap_sites_blind(struct gm_heap_host *heap)
+void gm_heap_sites_blind(struct gm_heap_host *heap, unsigned readings)
 {
 	if (atomic_load(&heap->sites))
-		__atomic_store_n(&heap->shared->sites.blind, BLIND_READINGS, __ATOMIC_SEQ_CST);
+		__atomic_store_n(&heap->shared->sites.blind, readings, __ATOMIC_SEQ_CST);
 }
 
 static void reading_was_blind(struct gm_heap_host *heap)

@@ -27,8 +27,8 @@ CUresult gm_heap_sites_cover(struct gm_heap_host *heap, uint32_t first, uint32_t
 void gm_heap_sites_drop(struct gm_heap_host *heap);
 
 /* Code of the program is about to be unloaded, and there may be calls in it that were not read: the
- * readings that are due do not look at the code of calls. They have an address alone. Any lock. */
-void gm_heap_sites_blind(struct gm_heap_host *heap);
+ * next `readings` do not look at the code of new calls, which have an address alone. Any lock. */
+void gm_heap_sites_blind(struct gm_heap_host *heap, unsigned readings);
 
 /* A reading has arrived: write what changed to the log. `last`: the heap ends, write everything
  * that was read before. The heap's lock is held. */
