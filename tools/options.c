@@ -339,18 +339,24 @@ static bool unit_set(struct gm_options *options, const char *text)
 	return gm_size_parse(text, &options->unit_size) && options->unit_size > 0;
 }
 
-/* gm_percent_parse reads "0.95%" as 9500 ppm; the ratio 0.95 is 100 times as much. */
+/* Further digits than millionths are cut. */
 bool gm_options_ratio(const char *text, uint64_t *ppm)
 {
-	char percent[32];
-	uint32_t hundredths;
-	if (strlen(text) > sizeof percent - 2)
-		return false;
-	snprintf(percent, sizeof percent, "%s%%", text);
-	if (!gm_percent_parse(percent, &hundredths) || hundredths > 10000)
-		return false;
-	*ppm = 100 * (uint64_t)hundredths;
-	return true;
+	uint64_t value = 0, unit = 1000000;
+	bool digits = false, point = false;
+	for (; *text && value <= 1000000; text++) {
+		if (*text == '.' && digits && !point && text[1]) {
+			point = true;
+		} else if (*text >= '0' && *text <= '9') {
+			digits = true;
+			unit /= point ? 10 : 1;
+			value = (point ? value : 10 * value) + (uint64_t)(*text - '0') * unit;
+		} else {
+			return false;
+		}
+	}
+	*ppm = value;
+	return digits && value <= 1000000;
 }
 
 static bool least_set(struct gm_options *options, const char *text)

@@ -59,6 +59,9 @@ int gm_tool_flush(void)
 	errno = 0;
 	if (fflush(stdout) == 0 && !ferror(stdout))
 		return GM_EXIT_OK;
+	/* An earlier write failed, and nothing was due now: another one has the reason. */
+	if (!errno && (putchar('\n') == EOF || fflush(stdout) != 0) && !errno)
+		errno = EIO;
 	gm_tool_error("standard output: %s", strerror(errno ? errno : EIO));
 	clearerr(stdout);
 	return GM_EXIT_FAILED;

@@ -41,6 +41,9 @@ exceeds() {
 	GPUMEM_LOG=small mklog small.gml "${words[@]}"
 	exceeds 'all.gml: device 0: external_peak is 0.159, above 0.158' --max external_peak=0.158 all.gml
 	"$TOOL" check --max external_peak=0.159 --max unreclaimable_peak=63M all.gml
+	# All digits that other commands print are a limit.
+	"$TOOL" check --max external_peak=0.158730 all.gml
+	exceeds 'all.gml: device 0: external_peak is 0.158730, above 0.158729' --max external_peak=0.158729 all.gml
 	exceeds 'small.gml: device 0: external_peak is 0.074, above 0.070' --max external_peak=0.07 small.gml
 	for log in all:0.158730 small:0.074074; do
 		"$TOOL" export --format=openmetrics "${log%:*}.gml" | grep "^gpumem_external_peak_ratio{.* ${log#*:}$"

@@ -85,6 +85,7 @@ RUN=(at:1s to:64G map:0:8M:1us to:64G alloc:0:2M:1us to:65538M alloc:0:100K:1us 
 @test "map: memory that is lent to kernels" {
 	mklog k.gml at:1s to:64G map:0:4M:1us to:64G alloc:0:4M:1us to:68G taken:0:64M:12ms to:1T lend:0:2M at:2s heap:0:1M:0:0
 	"$TOOL" map --at=exit k.gml >out
+	"$TOOL" map --at=exit --width=200 k.gml | grep -q ', 0 B idle; 4.00 MiB lent to kernels$'
 	grep -qx ' *960 GiB not mapped; from 0x10000000000' out
 	grep -qE '^\+0 B +k+$' out
 	grep -q ', k$' out

@@ -103,6 +103,13 @@ drawn() {
 	GPUMEM_LOG=small mklog s.gml at:1s map:0:64M:1us alloc:0:20M:1us sample:0:40M:8M at:2s free:1:1us sample:0:60M:0
 	drawn s.gml >said
 	grep -qx 'use: at most 20 MiB' said
+	# The peak of 30 MiB is between the samples.
+	GPUMEM_LOG=small mklog p.gml at:1s map:0:32M:1us sample:0:32M:0 at:2s alloc:0:10M:1us alloc:0:20M:1us at:3s free:2:1us sample:0:12M:0
+	"$TOOL" plot -o p.svg p.gml
+	drawn p.gml >peak
+	grep -qx 'label: peak 30.0 MiB requested at 2.00 s' peak
+	grep -qx 'requested: at most 30 MiB' peak
+	drawn s.gml >said
 	grep -q '>fragmentation over time, by sample<' out.svg
 	grep -qx 'sizes: needs a log of events: gpumemstat record' said
 	GPUMEM_MODE=trace mklog t.gml at:1s driver:0:5M:1us at:2s

@@ -79,6 +79,20 @@ page() {
 	jq -e '.logs[0].devices[0].timeline | .events == 2 and (.steps | map([.from, .events, .requested[2], .in_use[2], .mapped[2]])) == [
 		[1000000000, 1, 0, 0, 33554432], [2000000000, 0, 0, 0, 33554432], [3000000000, 1, 10485760, 10485760, 33554432]]' data
 	jq -e '.logs[0].devices[0].timeline.most.requested == 31457280 and .logs[0].devices[0].requested_peak_ns == 2000000000' data
+	# Before the first sample the values are those of the sample, not 0.
+	GPUMEM_LOG=small mklog b.gml at:1s map:0:64M:1us alloc:0:20M:1us alloc:0:20M:1us at:2s free:2:1us at:3s sample:0:12M:0
+	"$TOOL" report b.gml
+	page b.html >data
+	jq -e '.logs[0].devices[0].timeline.steps | map([.from, .requested[0], .requested[1], .mapped[0]]) ==
+		[[1000000000, 20971520, 41943040, 67108864], [3000000000, 20971520, 20971520, 67108864]]' data
+}
+
+@test "of many blocks around tensors the chunks and the largest blocks stay" {
+	mklog a.gml map:0:64M:1us alloc:0:2M:1us tensor:0:1M at:1ms churn:0:4K:150000 at:9s
+	"$TOOL" report a.gml
+	page a.html >data
+	jq -e '.logs[0].devices[0].chunks | .points == 32768 and .omitted > 30000' data
+	jq -e '.logs[0].devices[0].chunks.all | any(.[3] == 67108864 and .[4] == 0) and any(.[3] == 2097152 and .[4] == 2)' data
 }
 
 # alive LOG TIMES TICK BLOCKS: what the report says was alive equals live at so many times each; the report has ticks of at

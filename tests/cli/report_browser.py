@@ -189,6 +189,14 @@ def addresses(page):
     page.move("#map", *place)
     has(page.text_of(value), "10.0 MiB at 0x")
     has(page.text_of(value), ", allocated at 1.00 s, freed after 1.00 s: train (project/train.py:7)")
+    # Where no block is: the memory around.
+    free = page.value("""(() => {
+        const {map} = page, one = map.boxOf(map.chunks, 0);
+        return [(one.left + 5) / map.canvas.clientWidth, (one.top + 2) / map.canvas.clientHeight];
+    })()""")
+    page.move("#map", *free)
+    has(page.text_of(value), "mapped, free: 64.0 MiB at 0x")
+    page.move("#map", *place)
     page.click("#map", *place)
     has(sums(page), "21.0 MiB in 4 blocks")
     page.move("h1", 0.5)

@@ -38,6 +38,12 @@ assert.deepStrictEqual(sizes("K"), ["0.0 KiB", "1.5 KiB", "3,072.0 KiB", "1,073,
 assert.deepStrictEqual(sizes("B"), ["0 B", "1,500 B", "3,145,728 B", "1,099,511,627,776 B"]);
 assert.deepStrictEqual(sizes(null), ["0 B", "1.46 KiB", "3.00 MiB", "1.00 TiB"]);
 
+// A peak between samples, which has no event, has its own value at its time; several events at a time the last one's.
+const values = (events, ns) => run(`valueAt({n: 2, from: [1, 5], to: [1, 5], events: [1, ${events}], series: {a: {least: [3, 0],
+	most: [3, 9], end: [3, 4]}}}, "a", ${ns})`);
+assert.deepStrictEqual([values(0, 5), values(2, 5), values(0, 4), values(0, 6)],
+	[{least: 4, most: 9}, {least: 4, most: 4}, {least: 3, most: 3}, {least: 4, most: 4}]);
+
 // The date is gpumemstat's: TZ is UTC.
 assert.strictEqual(run("dateText(new Date(report.logs[0].start_ms))"), "2026-11-21 12:00:00");
 

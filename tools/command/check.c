@@ -153,8 +153,8 @@ static int limit_add(struct check *check, const struct gm_command *self, const c
 
 /* --- the comparison --- */
 
-/* Texts of value and limit. If rounding makes them equal, both are exact: bytes, or plain numbers.
- */
+/* Texts of value and limit. If rounding makes them equal, both are exact: bytes, all digits of a
+ * ratio, or plain numbers. */
 static void excess_texts(const struct excess *e, char unit, char value[64], char limit[64])
 {
 	gm_value_format(e->value, unit, value, 64);
@@ -164,6 +164,9 @@ static void excess_texts(const struct excess *e, char unit, char value[64], char
 	if (e->value.kind == GM_VALUE_BYTES) {
 		gm_value_format(e->value, 'B', value, 64);
 		gm_value_format(e->limit, 'B', limit, 64);
+	} else if (e->value.kind == GM_VALUE_PPM) {
+		snprintf(value, 64, "%.6f", (double)e->value.n / 1e6);
+		snprintf(limit, 64, "%.6f", (double)e->limit.n / 1e6);
 	} else {
 		snprintf(value, 64, "%" PRIu64, e->value.n);
 		snprintf(limit, 64, "%" PRIu64, e->limit.n);

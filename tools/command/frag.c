@@ -275,6 +275,7 @@ static void moment_json(struct gm_emit *emit, const char *key, const struct cour
 static void course_json(struct gm_emit *emit, const struct course *course)
 {
 	gm_emit_value(emit, "samples", GM_COUNT(course->all->samples));
+	gm_emit_value(emit, "states", GM_COUNT(course->all->states));
 	gm_emit_value(emit, "computed", GM_BOOL(course->all->computed));
 	if (course->end) {
 		moment_json(emit, "end", course, course->end);

@@ -267,7 +267,7 @@ static const char *moment_name(const struct gm_figures *f, const struct gm_optio
 static void figures_show(struct gm_emit *emit, const struct gm_figures *f,
 			 const struct state *state, const struct gm_moment *moment)
 {
-	char when[32], text[4][32];
+	char when[32], lent[48] = "", text[5][32];
 	const uint64_t in_chunks = state->used < state->mapped ? state->used : state->mapped;
 	const char *name = moment_name(f, emit->options);
 	gm_time_format(gm_figures_at(f, moment->time), when, sizeof when);
@@ -276,11 +276,14 @@ static void figures_show(struct gm_emit *emit, const struct gm_figures *f,
 	gm_emit_value(emit, "handed_out", GM_BYTES(state->used));
 	gm_emit_value(emit, "in_slabs", GM_BYTES(state->small));
 	gm_emit_value(emit, "lent", GM_BYTES(state->lent));
-	gm_emit_line(emit, *name ? name : "at", "%s: %s mapped, %s in use (%s in slabs), %s idle",
+	if (state->lent)
+		snprintf(lent, sizeof lent, "; %s lent to kernels",
+			 bytes_text(emit, state->lent, text[4], sizeof *text));
+	gm_emit_line(emit, *name ? name : "at", "%s: %s mapped, %s in use (%s in slabs), %s idle%s",
 		     when, bytes_text(emit, state->mapped, text[0], sizeof *text),
 		     bytes_text(emit, state->used, text[1], sizeof *text),
 		     bytes_text(emit, state->small, text[2], sizeof *text),
-		     bytes_text(emit, state->mapped - in_chunks, text[3], sizeof *text));
+		     bytes_text(emit, state->mapped - in_chunks, text[3], sizeof *text), lent);
 }
 
 static void device_show(struct gm_emit *emit, const struct gm_figures *f, unsigned d)

@@ -173,7 +173,7 @@ void gm_figures_close(struct gm_figures *figures)
 	for (unsigned i = 0; i < figures->about->n_hooks; i++)
 		gm_array_free(&figures->hooks[i].durations);
 	free(figures->hooks);
-	for (unsigned i = 0; i < figures->n_devices; i++)
+	for (unsigned i = 0; i < GM_COUNTER_DEVICES; i++)
 		gm_course_free(figures->courses[i]);
 	free(figures->courses);
 	gm_array_free(&figures->refusals);

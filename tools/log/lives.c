@@ -17,6 +17,7 @@ struct reader {
 	uint64_t length; /* ns */
 	bool complete;
 	struct gm_blocks alive;
+	struct gm_blocks under;			/* at GM_LEVEL_TENSORS: the blocks */
 	struct gm_blocks older;			/* from before the log, and freed in it */
 	struct gm_blocks early;			/* freed, and their allocation was not read yet */
 	GM_ARRAY(struct gm_lives_chunk) chunks; /* mapped now */
@@ -297,22 +298,44 @@ static void before_follow(struct reader *r, const struct gm_log_entry *entry)
 
 /* --- chunks --- */
 
-static void chunk_end(struct reader *r, struct gm_lives_chunk *chunk, uint64_t death)
+static int chunk_compare(const void *a, const void *b)
 {
-	chunk->death = death;
-	if (chunk->death <= chunk->birth)
-		return;
-	if (r->lives->chunks.n >= r->most)
-		r->lives->chunks_omitted++;
-	else if (!gm_array_push(&r->lives->chunks, *chunk))
-		memory_exhausted();
+	const struct gm_lives_chunk *x = a, *y = b;
+	const bool p = x->kind == GM_LIVES_SEGMENT, q = y->kind == GM_LIVES_SEGMENT;
+	const double m = (double)x->size * (double)(x->death - x->birth),
+		     n = (double)y->size * (double)(y->death - y->birth);
+	if (p != q)
+		return p - q;
+	return m != n ? (m > n ? -1 : 1) : (x->birth > y->birth) - (x->birth < y->birth);
 }
 
-static void chunk_remove(struct reader *r, uint64_t id, bool segment, uint64_t time)
+static void chunks_thin(struct reader *r)
+{
+	struct gm_lives *lives = r->lives;
+	if (lives->chunks.n <= r->most / 2)
+		return;
+	qsort(lives->chunks.at, lives->chunks.n, sizeof *lives->chunks.at, chunk_compare);
+	lives->chunks_omitted += lives->chunks.n - r->most / 2;
+	lives->chunks.n = r->most / 2;
+}
+
+static void chunk_end(struct reader *r, const struct gm_lives_chunk *chunk, uint64_t death)
+{
+	struct gm_lives_chunk ended = *chunk;
+	ended.death = death;
+	if (ended.death <= ended.birth)
+		return;
+	if (!gm_array_push(&r->lives->chunks, ended))
+		memory_exhausted();
+	if (r->lives->chunks.n >= r->most)
+		chunks_thin(r);
+}
+
+static void chunk_remove(struct reader *r, uint64_t serial, uint64_t time)
 {
 	for (size_t i = r->chunks.n; i-- > 0;) {
 		struct gm_lives_chunk *chunk = &r->chunks.at[i];
-		if (chunk->id != id || (chunk->kind == GM_LIVES_SEGMENT) != segment)
+		if (chunk->id != serial)
 			continue;
 		chunk_end(r, chunk, time);
 		*chunk = r->chunks.at[--r->chunks.n];
@@ -336,22 +359,26 @@ static void chunk_follow(struct reader *r, const struct gm_record *record)
 	    record->kind != GM_RECORD_REMAP)
 		return;
 	if (record->kind != GM_RECORD_MAP)
-		chunk_remove(r, record->id, false, time);
+		chunk_remove(r, record->id, time);
 	if (record->kind != GM_RECORD_UNMAP)
 		chunk_add(r, record, time,
 			  record->flags & GM_RECORD_LENT ? GM_LIVES_LENT : GM_LIVES_POOL);
 }
 
+static void segment_end(struct reader *r, const struct gm_blocks_one *block, uint64_t death)
+{
+	const uint64_t birth = block->born ? gm_figures_at(r->figures, block->born) : 0;
+	const struct gm_lives_chunk segment = {birth,	    0,	       block->address,
+					       block->size, block->id, GM_LIVES_SEGMENT};
+	if (block->address)
+		chunk_end(r, &segment, death);
+}
+
 static void segment_follow(struct reader *r, const struct gm_record *record)
 {
-	const uint64_t time = gm_figures_at(r->figures, record->time);
-	const bool born = record->kind == GM_RECORD_ALLOCATE || record->kind == GM_RECORD_LIVE;
-	if (record->status || !record->address)
-		return;
-	if (born)
-		chunk_add(r, record, record->kind == GM_RECORD_LIVE ? 0 : time, GM_LIVES_SEGMENT);
-	else if (record->kind == GM_RECORD_FREE)
-		chunk_remove(r, record->id, true, time);
+	struct gm_blocks_one block;
+	if (gm_blocks_follow(&r->under, record, -1, &block) == GM_BLOCKS_GONE)
+		segment_end(r, &block, gm_figures_at(r->figures, record->time));
 }
 
 /* --- the log --- */
@@ -419,6 +446,10 @@ static void reader_end(struct reader *r)
 					       r->before, GM_STACK_BEFORE});
 	for (size_t i = 0; i < r->chunks.n; i++)
 		chunk_end(r, &r->chunks.at[i], r->length + 1);
+	for (size_t i = 0; i < r->under.room; i++)
+		if (r->under.at[i].id)
+			segment_end(r, &r->under.at[i], r->length + 1);
+	chunks_thin(r);
 	lives_thin(r, r->most);
 	blocks_thin(r);
 	if (lives->all.n)
@@ -428,6 +459,7 @@ static void reader_end(struct reader *r)
 	if (lives->stacks.n)
 		qsort(lives->stacks.at, lives->stacks.n, sizeof *lives->stacks.at, peak_compare);
 	gm_blocks_free(&r->alive);
+	gm_blocks_free(&r->under);
 	gm_blocks_free(&r->older);
 	gm_blocks_free(&r->early);
 	gm_array_free(&r->chunks);

@@ -37,7 +37,7 @@ struct gm_lives_block {
 enum gm_lives_kind {
 	GM_LIVES_POOL,	  /* a chunk of the pool */
 	GM_LIVES_LENT,	  /* a chunk of a heap of kernels, or of a buffer; in older logs POOL */
-	GM_LIVES_SEGMENT, /* at GM_LEVEL_TENSORS: a block, in which there are tensors */
+	GM_LIVES_SEGMENT, /* at GM_LEVEL_TENSORS: a block, in which tensors may be */
 };
 
 /* Memory at one address, in which there are blocks. */
@@ -64,7 +64,8 @@ struct gm_lives {
 	/* Those with the largest product of size and time, by birth; and how many are left out. */
 	GM_ARRAY(struct gm_lives_block) blocks;
 	uint64_t blocks_omitted;
-	GM_ARRAY(struct gm_lives_chunk) chunks; /* `most`, at most */
+	/* Likewise; chunks before blocks. */
+	GM_ARRAY(struct gm_lives_chunk) chunks;
 	uint64_t chunks_omitted;
 };
 

@@ -136,7 +136,8 @@ static bool record_follow(struct gm_timeline *t, struct gm_usage *usage,
 
 /* --- peaks between samples --- */
 
-/* The point at `time`; if there is none, a new one with the values before it. */
+/* The point at `time`; if there is none, a new one with the values before it, or those of the first
+ * sample. */
 static struct gm_timeline_point *point_at(struct gm_timeline *t, uint64_t time)
 {
 	struct gm_timeline_point point = {.from = time, .to = time};
@@ -145,8 +146,9 @@ static struct gm_timeline_point *point_at(struct gm_timeline *t, uint64_t time)
 		i--;
 	if (i < t->points.n && t->points.at[i].from <= time)
 		return &t->points.at[i];
-	if (i > 0)
-		point.least = point.most = point.end = t->points.at[i - 1].end;
+	if (t->points.n)
+		point.end = i > 0 ? t->points.at[i - 1].end : t->points.at[0].least;
+	point.least = point.most = point.end;
 	if (!gm_array_push(&t->points, point))
 		memory_exhausted();
 	memmove(&t->points.at[i + 1], &t->points.at[i],
@@ -160,7 +162,7 @@ static void peak_add(struct gm_timeline *t, const struct gm_figures *figures, ui
 		     uint64_t bytes, enum gm_timeline_series series)
 {
 	const int64_t value = bytes < INT64_C(1) << 53 ? (int64_t)bytes : INT64_C(1) << 53;
-	if (!time || !bytes)
+	if (time < figures->about->since || !bytes)
 		return;
 	struct gm_timeline_point *point = point_at(t, gm_figures_at(figures, time));
 	for (unsigned s = series; s <= GM_TIMELINE_MAPPED; s++)

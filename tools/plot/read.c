@@ -142,6 +142,21 @@ static void peak_find(struct gm_plot *plot, const struct reader *reader)
 		plot->peak.ns = (double)plot->length;
 }
 
+/* Without events the peak is between samples: draw it where the counters say that it was. */
+static void peak_draw(struct gm_plot *plot)
+{
+	const unsigned column = column_of(plot, (uint64_t)plot->peak.ns);
+	static const enum gm_plot_curve curves[] = {GM_PLOT_REQUESTED, GM_PLOT_IN_USE};
+	for (size_t i = 0; plot->peak.known && !plot->trace && i < 2; i++) {
+		struct gm_plot_range *range = &plot->curves[curves[i]][column];
+		if (!range->known || range->most >= plot->peak.bytes)
+			continue;
+		range->most = plot->peak.bytes;
+		if (plot->most[curves[i]] < plot->peak.bytes)
+			plot->most[curves[i]] = plot->peak.bytes;
+	}
+}
+
 void gm_plot_read(struct gm_plot *plot)
 {
 	struct reader reader = {.plot = plot};
@@ -157,6 +172,8 @@ void gm_plot_read(struct gm_plot *plot)
 	plot->trace = gm_figures_is_trace(plot->figures);
 	events_read(&reader);
 	peak_find(plot, &reader);
+	if (!plot->events)
+		peak_draw(plot);
 	if (plot->events)
 		gm_bins_read(&plot->bins, plot->figures->file, (int)plot->device, GM_LEVEL_BLOCKS);
 }

@@ -45,6 +45,8 @@ function pointFind(timeline, time) {
 function valueAt(timeline, name, time) {
 	const series = timeline.series[name];
 	const i = pointFind(timeline, time);
+	if (i < timeline.n && timeline.from[i] <= time && timeline.events[i] === 0)
+		return {least: series.end[i], most: series.most[i]}; /* a peak between samples */
 	if (i < timeline.n && timeline.from[i] <= time)
 		return timeline.from[i] === timeline.to[i]
 			? {least: series.end[i], most: series.end[i]}

@@ -81,8 +81,9 @@ static void values_show(struct gm_emit *emit, const struct gm_figures *f,
 {
 	gm_emit_object(emit, "counters");
 	for (unsigned i = 0; i < GM_COUNTER_COUNT; i++) {
-		const uint64_t value = gm_figures_device(f, device, i);
-		if (gm_counter_table[i].scope == scope && value)
+		const bool wanted = gm_counter_table[i].scope == scope;
+		const uint64_t value = wanted ? gm_figures_device(f, device, i) : 0;
+		if (value)
 			gm_emit_value(emit, gm_counter_table[i].name, GM_COUNT(value));
 	}
 	gm_emit_end(emit);

@@ -161,13 +161,15 @@ function tilesShow(log, device) {
 	const live = trace ? count("foreign_driver") : count("requested");
 	const refused = count("allocate_failed") + count("refused_calls");
 	const lending = lendingNotes(log, count);
+	const lent = device ? timelineUnpack(device.timeline).series.lent.most.reduce((a, b) => Math.max(a, b), 0)
+		: 0;
 	const tiles = [
 		tileMake("peak requested", bytesText(peak), trace ? "" : at(device?.requested_peak_ns)),
 		!trace && tileMake("peak mapped", bytesText(mapped), at(device?.mapped_peak_ns)),
 		!trace && tileMake("utilisation", shareText(peak, mapped), "of the peak mapped"),
 		count("tensor_peak") > 0 && tileMake("peak of tensors", bytesText(count("tensor_peak")), "of PyTorch"),
-		count("heap_mapped_peak") > 0 && tileMake("heaps of kernels", bytesText(count("heap_mapped_peak")),
-			"mapped at most, beside the pool"),
+		lent > 0 && tileMake("heaps of kernels", bytesText(lent),
+			`mapped at most, ahead too; ${bytesText(count("heap_mapped_peak"))} for their blocks`),
 		tileMake(log.running ? "requested now" : "requested at the end", bytesText(live),
 			trace ? "" : `in ${pluralText(count("live_blocks"), "block")}`),
 		tileMake("allocations", countText(count("allocate_calls")),
@@ -331,16 +333,20 @@ function addressOf() {
 	else if (moment && moment.at !== device.moments[0]?.at)
 		asked.set("show", moment.at);
 	const place = new URLSearchParams({process: report.logs.indexOf(log), device: log.devices.indexOf(device)});
-	return asked.size ? `#${place}&${asked}` : "";
+	return [...asked].length ? `#${place}&${asked}` : "";
 }
 
 function addressWrite() {
 	const address = addressOf();
 	if (address === page.address || (!address && !location.hash))
 		return;
-	page.address = address;
-	/* Neither scrolls nor takes the focus. */
-	history.replaceState(null, "", location.href.split("#")[0] + address);
+	try {
+		/* Neither scrolls nor takes the focus. */
+		history.replaceState(null, "", location.href.split("#")[0] + address);
+		page.address = address;
+	} catch {
+		/* A page in a frame without an origin has no address of its own. */
+	}
 }
 
 /* Write the address when what is shown has not changed for a while. */
@@ -386,10 +392,13 @@ function stripsShow(device) {
 	page.frag.show(device);
 	page.map.show(device, colors, page.stacks);
 	const {omitted, points} = device.areas;
+	const {omitted: ranges} = device.chunks;
 	byId("map-blocks").textContent = `${page.lives?.level ?? "block"}s`;
 	const all = pluralText(omitted + points, "block");
 	byId("map-left").textContent = omitted
 		? ` ${countText(omitted)} smaller or shorter ones of ${all} are not drawn.` : "";
+	if (ranges)
+		byId("map-left").textContent += ` Of the memory around them ${countText(ranges)} parts are not drawn.`;
 }
 
 function deviceShow(device) {

@@ -224,19 +224,36 @@ class AddressMap extends Strip {
 		return rows.sort((a, b) => b.bytes - a.bytes).slice(0, BLOCKS_MOST);
 	}
 
-	/* The last block drawn at a position; -1: none. */
-	blockAt({x, y}) {
-		for (let i = this.blocks.n - 1; i >= 0; i--) {
-			const box = this.boxOf(this.blocks, i);
-			if (x >= box.left && x <= box.right && y >= box.top && y <= box.bottom)
+	/* The last of the areas that are drawn at a position; -1: none. */
+	areaAt(areas, {x, y}, is = () => true) {
+		for (let i = areas.n - 1; i >= 0; i--) {
+			const box = this.boxOf(areas, i);
+			if (is(areas.site[i]) && x >= box.left && x <= box.right && y >= box.top && y <= box.bottom)
 				return i;
 		}
 		return -1;
 	}
 
 	tell() {
-		const i = this.pointer && this.blocks ? this.blockAt(this.pointer) : -1;
-		byId("map-value").textContent = i < 0 ? "" : this.textOf(i);
+		byId("map-value").textContent = this.pointer && this.blocks ? this.textAt(this.pointer) : "";
+	}
+
+	/* What is drawn last at a position: a block, or else the memory around blocks by its kind. */
+	textAt(place) {
+		const block = this.areaAt(this.blocks, place);
+		if (block >= 0)
+			return this.textOf(block);
+		for (let kind = CHUNKS.length - 1; kind >= 0; kind--) {
+			const i = this.areaAt(this.chunks, place, (site) => site === kind);
+			if (i >= 0)
+				return `${CHUNKS[kind].title}: ${this.placeOf(this.chunks, i)}`;
+		}
+		return "";
+	}
+
+	placeOf({birth, death, address, size}, i) {
+		const until = death[i] <= this.timeline.length ? `to ${timeText(death[i])}` : "on";
+		return `${bytesText(size[i])} at 0x${address[i].toString(16)}, from ${timeText(birth[i])} ${until}`;
 	}
 
 	nameOf(stack) {

@@ -62,7 +62,7 @@ function tableMake(columns, rows, search) {
 }
 
 /* The allocating call; the whole stack on demand. */
-function siteMake(stacks, number, rest) {
+function siteMake(stacks, number, rest, name) {
 	if (number === null)
 		return make("span", {class: "faint"}, rest ? SMALLER : "without a call stack");
 	const about = stacks.about.get(number);
@@ -72,7 +72,7 @@ function siteMake(stacks, number, rest) {
 		list.append(make("li", {class: "faint"}, "further ones, which the log lacks"));
 	if (about.c_only)
 		list.append(make("li", {class: "faint"}, "C frames only: the thread's frames of Python are unknown"));
-	return make("details", {}, make("summary", {}, path.join(" ← ") || "an empty stack"), list);
+	return make("details", {}, make("summary", {}, name || path.join(" ← ") || "an empty stack"), list);
 }
 
 function stackSearched(stacks, number) {
@@ -146,13 +146,28 @@ function stacksJoin(moment, stacks) {
 }
 
 function stacksTable(moment, stacks, search) {
-	const nameOf = (group) => stacks.path(group.stacks[0], 3).join(" ← ");
-	return tableMake(STACK_COLUMNS, stacksJoin(moment, stacks).map((group) => ({
+	const groups = stacksJoin(moment, stacks);
+	const times = new Map();
+	for (const group of groups) {
+		group.name = stacks.path(group.stacks[0], 3).join(" ← ");
+		times.set(group.name, (times.get(group.name) ?? 0) + 1);
+	}
+	/* Two that read the same differ further down: in the allocating call, if that is not the first. */
+	for (const group of groups) {
+		const inner = callsFold(stacks.of(group.stacks[0]), false)[0];
+		if (times.get(group.name) > 1 && inner && !group.name.startsWith(callLine(inner)))
+			group.name = `${callLine(inner)} ← ${group.name}`;
+	}
+	const table = tableMake(STACK_COLUMNS, groups.map((group) => ({
 		cellsMake: () => [bytesText(group.bytes), shareMake(group.bytes, moment.bytes), countText(group.blocks),
-			bytesText(group.largest), sitesMake(stacks, {...group, name: nameOf(group)})],
+			bytesText(group.largest), sitesMake(stacks, group)],
 		text: group.stacks.map((number) => stackSearched(stacks, number)).join("\n"),
-		values: [group.bytes, group.bytes, group.blocks, group.largest, nameOf(group)],
+		values: [group.bytes, group.bytes, group.blocks, group.largest, group.name],
 	})), search);
+	if (groups.length < moment.by_stack.length)
+		table.push(make("p", {class: "faint"},
+			"Call stacks that differ only in frames of libraries and systems are one row."));
+	return table;
 }
 
 /* Of a chosen time it is not known. */
@@ -175,7 +190,7 @@ function blocksTable(moment, stacks, search) {
 function sitesMake(stacks, group) {
 	const one = (number) => make("li", {}, siteMake(stacks, number, false));
 	if (group.stacks.length === 1)
-		return siteMake(stacks, group.stacks[0], group.rest);
+		return siteMake(stacks, group.stacks[0], group.rest, group.name);
 	return make("details", {}, make("summary", {}, group.name),
 		make("ul", {}, ...group.stacks.slice(0, SITE_STACKS).map(one)));
 }
