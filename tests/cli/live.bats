@@ -389,6 +389,16 @@ CACHE=(at:1s map:0:128M:1us stack:7 alloc:0:64M:1us stack:8 tensor:0:20M at:2s s
 		END
 		)
 	done
+	# Calls of one line, as in an unrolled loop, are one row; others in the same function are not.
+	mklog b.gml map:0:32M:1us alloc:0:1M:1us taken:0:64M:1ms lend:0:32M heap:0:1M:0:0 wrong:1:0:0 site:1:3:1K:1 site:2:1:4K:2 \
+		wrong:2:0:0 site:3:3:2K:5 site:4:1:1K:1
+	"$TOOL" leaks --json b.gml | jq -e '.logs[0].devices[0].sites | map([.line, .calls, .bytes, .blocks, .nulls, .mallocs]) == [
+		[null, 1, 4096, 2, 0, 3], [10, 2, 3072, 6, 3, 8], [null, 1, 1024, 1, 0, 2]]'
+	"$TOOL" leaks b.gml | grep -A1 '^3.00 KiB' | diff -u - <(cat <<-'END'
+		3.00 KiB      6 blocks of malloc in kernels, at most 6.00 KiB; 3 mallocs got
+		              NULL
+	END
+	)
 	"$TOOL" leaks -n 1 a.gml | grep -qx ' *3 more calls in kernels: -n'
 	"$TOOL" leaks --json a.gml | jq -e '.logs[0].devices[0].sites | length == 5 and .[1].line == 11 and
 		.[1].file == "work.cu" and .[1].nulls == 3 and .[1].freed_twice == 2 and .[1].invalid_frees == 1 and

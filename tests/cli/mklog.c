@@ -46,7 +46,7 @@
  *   last:DEVICE               the last reading of the heap
  *   wrong:N:N:N               of the next call: NULLs, frees of free blocks and of no block
  *   site:N:N:SIZE:BLOCKS      call N of malloc in kernels, with names: 1 of its function, 2 of its
- *                             file, too; its live bytes and blocks
+ *                             file, too, 3 at line 10; its live bytes and blocks
  *   table:N:N:N               of an unknown table: what became of it, a function (0: none), its
  *                             calls
  *   tensor:DEVICE:SIZE        a tensor of PyTorch; the n-th one is tensor n

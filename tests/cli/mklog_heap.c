@@ -191,12 +191,13 @@ static uint64_t site_counts[3];
 void do_site(const uint64_t v[WORDS])
 {
 	const unsigned number = (unsigned)v[0], names = v[1];
+	const uint64_t line = 10 + (names > 2 ? 0 : number);
 	struct gm_record r = {.id = number,
 			      .context = (uint32_t)n_contexts,
 			      .address = number ? 0x7f0000000000 + 16 * number : 0,
 			      .size = names ? 0x1f0 : 0,
 			      .string = names ? gm_log_string("_Z4workPi") : 0,
-			      .held = names > 1 ? gm_log_string("work.cu") | (10ull + number) << 32
+			      .held = names > 1 ? gm_log_string("work.cu") | line << 32
 						: 0,
 			      .kind = GM_RECORD_SITE};
 	put(r);

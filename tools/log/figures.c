@@ -157,6 +157,7 @@ bool gm_figures_open(struct gm_figures *figures, const char *path, char *why, si
 		memory_exhausted();
 	while (gm_log_read_next(figures->file, &entry))
 		entry_add(figures, &entry);
+	gm_figures_sites_join(figures);
 	for (unsigned i = 0; i < figures->about->n_hooks; i++) {
 		struct gm_figures_hook *hook = &figures->hooks[i];
 		if (hook->durations.n)

@@ -73,12 +73,15 @@ struct gm_figures_heap {
 	struct gm_heap_sample more;
 };
 
-/* A call of malloc or free in kernels, as last read: of all heaps of its context. */
+/* The calls of malloc or free in kernels at a line, or else one call, as last read: of all heaps of
+ * its context. */
 struct gm_figures_site {
 	uint64_t address, offset;    /* of its return, and in the function; address 0: not known */
 	const char *function, *file; /* "": not known; the function as the compiler names it */
 	const char *shown;	     /* the function demangled; NULL before gm_figures_sites_name */
-	uint64_t live, blocks, peak; /* bytes, of the blocks it allocated; peak: at readings */
+	uint64_t calls;		     /* of a line: in an unrolled loop there are several */
+	uint64_t live, blocks, peak; /* bytes, of the blocks they allocated; peak: the sum of each
+				      * call's, at readings */
 	uint64_t mallocs, nulls;
 	uint64_t twice, invalid; /* wrong frees by this call */
 	uint32_t line, context, number;
@@ -177,6 +180,9 @@ uint64_t gm_figures_size(unsigned bin);
 
 /* Add a SITE, SITE_BLOCKS or SITE_CALLS record. False: host memory is short. */
 bool gm_figures_add_site(struct gm_figures *figures, const struct gm_record *record);
+
+/* After all records: add up the calls of each line. */
+void gm_figures_sites_join(struct gm_figures *figures);
 
 /* Demangle the functions of all calls, once: runs a program. */
 void gm_figures_sites_name(struct gm_figures *figures);

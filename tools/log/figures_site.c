@@ -26,6 +26,7 @@ static struct gm_figures_site *site_find(struct gm_figures *f, const struct gm_r
 	const struct gm_figures_site site = {.function = "",
 					     .file = "",
 					     .number = (uint32_t)r->id,
+					     .calls = 1,
 					     .context = r->context,
 					     .device = r->device};
 	return gm_array_push(&f->sites, site) ? &f->sites.at[f->sites.n - 1] : NULL;
@@ -58,6 +59,45 @@ bool gm_figures_add_site(struct gm_figures *f, const struct gm_record *r)
 		break;
 	}
 	return true;
+}
+
+static int line_compare(const void *a, const void *b)
+{
+	const struct gm_figures_site *x = a, *y = b;
+	int order = (x->device > y->device) - (x->device < y->device);
+	if (!order)
+		order = (x->context > y->context) - (x->context < y->context);
+	if (!order)
+		order = strcmp(x->file, y->file);
+	if (!order)
+		order = (x->line > y->line) - (x->line < y->line);
+	return order ? order : strcmp(x->function, y->function);
+}
+
+static void site_add(struct gm_figures_site *to, const struct gm_figures_site *site)
+{
+	to->calls += site->calls;
+	to->live += site->live;
+	to->blocks += site->blocks;
+	to->peak += site->peak;
+	to->mallocs += site->mallocs;
+	to->nulls += site->nulls;
+	to->twice += site->twice;
+	to->invalid += site->invalid;
+}
+
+void gm_figures_sites_join(struct gm_figures *f)
+{
+	struct gm_figures_site *at = f->sites.at;
+	size_t to = 0;
+	if (f->sites.n)
+		qsort(at, f->sites.n, sizeof *at, line_compare);
+	for (size_t i = 0; i < f->sites.n; i++)
+		if (to && *at[i].file && line_compare(&at[to - 1], &at[i]) == 0)
+			site_add(&at[to - 1], &at[i]);
+		else
+			at[to++] = at[i];
+	f->sites.n = to;
 }
 
 void gm_figures_sites_name(struct gm_figures *f)

@@ -40,6 +40,7 @@ static void site_json(struct gm_emit *emit, const struct gm_figures_site *site)
 	char place[4096];
 	gm_emit_object(emit, NULL);
 	gm_emit_value(emit, "place", GM_TEXT(gm_figures_site_place(site, place, sizeof place)));
+	gm_emit_value(emit, "calls", GM_COUNT(site->calls));
 	gm_emit_value(emit, "bytes", GM_BYTES(site->live));
 	gm_emit_value(emit, "blocks", GM_COUNT(site->blocks));
 	gm_emit_value(emit, "peak", GM_BYTES(site->peak));
