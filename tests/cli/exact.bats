@@ -99,6 +99,7 @@ job() {
 	              of its last sign of life.
 	              rank 0 and 2 more: 1 of 2 allocations went to the driver, because
 	              the pool could not serve them. GPUMEM_VERBOSE=3 says more.
+	              rank 0 and 2 more: 1 block, 1.00 MiB, was never freed.
 	next          gpumemstat gpumem.node7.2.gml, the one with the most mapped
 	END
 	"$TOOL" >newest 2>err
@@ -129,7 +130,8 @@ job() {
 	time of a call      calls     errors     median        99%        max
 	cuMemAlloc_v2           1          0    5.00 us    5.00 us    5.00 us
 
-	findings      This run was only watched; all memory was the driver's.
+	findings      1 block, 1.00 GiB, was never freed.
+	              This run was only watched; all memory was the driver's.
 	              'gpumemstat record' without --trace runs it on the pool.
 	END
 	# Other kinds of memory in mode trace are shown as foreign; JSON has all kinds.

@@ -220,9 +220,10 @@ bool gm_rule_retries(struct gm_figures *f, struct gm_finding *out)
 
 bool gm_rule_never_freed(struct gm_figures *f, struct gm_finding *out)
 {
-	out->other = GM_BYTES(SUM(requested));
+	const uint64_t driver = SUM(foreign_driver_calls) - SUM(foreign_driver_frees);
+	out->other = GM_BYTES(SUM(requested) + SUM(foreign_driver));
 	return f->about->closed && !gm_figures_process(f, GM_C_torch_cache) &&
-	       finding_count(out, SUM(live_blocks));
+	       finding_count(out, SUM(live_blocks) + driver);
 }
 
 /* --- rules for the device with the highest share --- */
