@@ -45,6 +45,8 @@ exceeds() {
 	"$TOOL" check --max external_peak=0.158730 all.gml
 	exceeds 'all.gml: device 0: external_peak is 0.158730, above 0.158729' --max external_peak=0.158729 all.gml
 	exceeds 'small.gml: device 0: external_peak is 0.074, above 0.070' --max external_peak=0.07 small.gml
+	"$TOOL" export --format=openmetrics all.gml | grep '^# HELP gpumem_external_peak_ratio .* (here: of the state after each event)$'
+	"$TOOL" export --format=openmetrics small.gml | grep '^# HELP gpumem_external_peak_ratio .* of a sample$'
 	for log in all:0.158730 small:0.074074; do
 		"$TOOL" export --format=openmetrics "${log%:*}.gml" | grep "^gpumem_external_peak_ratio{.* ${log#*:}$"
 		"$TOOL" summary --json "${log%:*}.gml" >out

@@ -197,8 +197,7 @@ void do_site(const uint64_t v[WORDS])
 			      .address = number ? 0x7f0000000000 + 16 * number : 0,
 			      .size = names ? 0x1f0 : 0,
 			      .string = names ? gm_log_string("_Z4workPi") : 0,
-			      .held = names > 1 ? gm_log_string("work.cu") | line << 32
-						: 0,
+			      .held = names > 1 ? gm_log_string("work.cu") | line << 32 : 0,
 			      .kind = GM_RECORD_SITE};
 	put(r);
 	r = (struct gm_record){.id = number,

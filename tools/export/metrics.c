@@ -8,6 +8,7 @@
 #include "base/escape.h"
 #include "log/counters.h"
 #include "tools/export/export.h"
+#include "tools/log/course.h"
 
 enum { NAME_MOST = 96, LABEL_MOST = 4096 };
 
@@ -92,14 +93,27 @@ static bool help_continues(const char *help)
 	return false;
 }
 
-static void help_write(FILE *out, unsigned counter)
+/* Of samples, unless the log has every event. */
+static bool counter_is_computed(const struct gm_figures *f, unsigned counter)
 {
+	uint64_t ignored;
+	for (unsigned d = 0; d < f->n_devices; d++)
+		if (gm_course_counter(f, d, (enum gm_counter)counter, &ignored))
+			return true;
+	return false;
+}
+
+static void help_write(const struct metrics *m, unsigned counter)
+{
+	FILE *out = m->out;
 	unsigned base = counter;
 	while (base > 0 && help_continues(gm_counter_table[base].help))
 		base--;
 	if (base != counter)
 		fprintf(out, "%s: ", gm_counter_table[base].help);
-	fprintf(out, "%s\n", gm_counter_table[counter].help);
+	fprintf(out, "%s%s\n", gm_counter_table[counter].help,
+		counter_is_computed(m->figures, counter) ? " (here: of the state after each event)"
+							 : "");
 }
 
 /* A label value: escaped for a terminal, then for OpenMetrics. */
@@ -169,7 +183,7 @@ static void counter_write(const struct metrics *m, unsigned counter)
 	name_make(info, name, sizeof name);
 	family_begin(m, name, counter_only_grows(info) ? "counter" : "gauge",
 		     counter_is_moment(info) ? "seconds" : units[info->unit].name);
-	help_write(m->out, counter);
+	help_write(m, counter);
 	if (info->scope == GM_SCOPE_PROCESS)
 		sample_write(m, info, name, "", gm_figures_process(f, counter));
 	for (unsigned d = 0; info->scope == GM_SCOPE_DEVICE && d < f->n_devices; d++) {

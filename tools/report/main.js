@@ -409,7 +409,7 @@ function deviceShow(device) {
 	page.groups = page.lives ? sitesGroup(page.lives, stacks) : [];
 	tilesShow(log, device);
 	byId("over-time").hidden = !device;
-	byId("click-hint").hidden = !page.lives;
+	byId("click-hint").hidden = byId("enter-hint").hidden = !page.lives;
 	addressAsk();
 	byId("pictures").hidden = !page.lives;
 	if (device)
