@@ -21,9 +21,9 @@
 
 /* The longest wait of a thread that needs a context for the thread that takes it over. The wait is
  * bounded: that thread waits for the GPU, where a kernel may be waiting for this one. */
-#define PATIENCE UINT64_C(2000000000) /* ns */
-#define UNLOAD_PATIENCE UINT64_C(1000000000)
-#define NAP 100000 /* ns */
+#define PATIENCE UINT64_C(2000000000)	     /* ns */
+#define UNLOAD_PATIENCE UINT64_C(1000000000) /* ns */
+#define NAP 100000			     /* ns */
 
 /* A list that only grows, at its head, under the lock; read without the lock. */
 static _Atomic(struct gm_inkernel *) all;
