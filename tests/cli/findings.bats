@@ -397,3 +397,14 @@ ranks() {
 	# In the manual's order, and without further ones.
 	sed -n '/^\.Sh FINDINGS/,/^\.Sh ENVIRONMENT/s/^\.It Sy \([a-z_]*\) Pq \([0-9.]*\)$/\1 \2/p' "$MANUAL" | diff - rows
 }
+
+@test "churn of one size is found among 200,000 other sizes" {
+	mklog a.gml map:0:1G:1us churn:0:4M:200000 loop:0:4K:5000 churn:0:4M:200000
+	"$TOOL" summary --json a.gml | jq -e '.logs[0].findings |
+		any(.rule == "churn" and (.text | test("Blocks of 4.00 KiB were allocated and freed 5,000 times")))'
+}
+
+@test "of more than a million calls the longest is exact" {
+	GPUMEM_LOG_LIMIT=1G mklog a.gml map:0:1G:1us alloc:0:4K:77us loop:0:4K:1100000
+	"$TOOL" -v a.gml | grep -qE '^cuMemAlloc_v2 +1,100,001 +0 +1 ns +1 ns +77.0 us$'
+}

@@ -6,6 +6,10 @@
 #include "base/hash.h"
 #include "tools/tool.h"
 
+/* Sizes that are counted at a time. Of more, those with the fewest allocations are dropped: a size
+ * with more than 1 / SIZES_MOST of all allocations is always among the others. */
+enum { SIZES_MOST = 1 << 16 };
+
 /* The events of one size so far. */
 struct size {
 	struct gm_churn churn; /* churn.size: the key */
@@ -13,12 +17,39 @@ struct size {
 	UT_hash_handle hh;
 };
 
+static int size_compare(const void *a, const void *b)
+{
+	const struct size *x = *(const struct size *const *)a, *y = *(const struct size *const *)b;
+	return (x->churn.allocated < y->churn.allocated) -
+	       (x->churn.allocated > y->churn.allocated);
+}
+
+/* Keep the half with the most allocations. */
+static void sizes_thin(struct size **sizes)
+{
+	struct size *size, *next, **all = malloc(HASH_COUNT(*sizes) * sizeof(struct size *));
+	size_t n = 0;
+	if (!all) {
+		gm_tool_error("out of memory");
+		exit(GM_EXIT_FAILED);
+	}
+	HASH_ITER(hh, *sizes, size, next) all[n++] = size;
+	qsort(all, n, sizeof(struct size *), size_compare);
+	for (size_t i = SIZES_MOST / 2; i < n; i++) {
+		HASH_DEL(*sizes, all[i]);
+		free(all[i]);
+	}
+	free(all);
+}
+
 static struct size *size_find(struct size **sizes, uint64_t bytes)
 {
 	struct size *size;
 	HASH_FIND(hh, *sizes, &bytes, sizeof bytes, size);
 	if (size)
 		return size;
+	if (HASH_COUNT(*sizes) >= SIZES_MOST)
+		sizes_thin(sizes);
 	size = calloc(1, sizeof *size);
 	if (size) {
 		size->churn.size = bytes;

@@ -15,6 +15,19 @@ static _Noreturn void memory_exhausted(void)
 	exit(GM_EXIT_FAILED);
 }
 
+/* Durations that are kept of a hook: enough for a quantile of one in 10,000 calls. */
+enum { DURATIONS_MOST = 1 << 20 };
+
+/* Keep each second one, in the order of the calls. */
+static void durations_thin(struct gm_figures_hook *hook)
+{
+	size_t to = 0;
+	for (size_t i = 1; i < hook->durations.n; i += 2)
+		hook->durations.at[to++] = hook->durations.at[i];
+	hook->durations.n = to;
+	hook->each *= 2;
+}
+
 static void call_add(struct gm_figures *figures, const struct gm_record *record)
 {
 	if (record->hook == 0 || record->hook > figures->about->n_hooks)
@@ -24,8 +37,14 @@ static void call_add(struct gm_figures *figures, const struct gm_record *record)
 	hook->errors += record->status != 0;
 	hook->driver += (record->flags & GM_RECORD_DRIVER) != 0;
 	hook->total += record->duration;
+	hook->longest = record->duration > hook->longest ? record->duration : hook->longest;
+	hook->each += hook->each == 0;
+	if (hook->calls % hook->each)
+		return;
 	if (!gm_array_push(&hook->durations, record->duration))
 		memory_exhausted();
+	if (hook->durations.n >= DURATIONS_MOST)
+		durations_thin(hook);
 }
 
 static void refusal_add(struct gm_figures *figures, const struct gm_log_entry *entry)
@@ -260,8 +279,8 @@ uint64_t gm_figures_at(const struct gm_figures *figures, uint64_t time)
 uint32_t gm_figures_quantile(const struct gm_figures_hook *hook, uint32_t ppm)
 {
 	size_t n = hook->durations.n;
-	if (n == 0)
-		return 0;
+	if (n == 0 || ppm >= 1000000)
+		return hook->longest;
 	size_t rank = (size_t)(((unsigned __int128)n * ppm + 999999) / 1000000);
 	return hook->durations.at[rank ? rank - 1 : 0];
 }

@@ -12,7 +12,10 @@
 /* The calls of one hook, from events. */
 struct gm_figures_hook {
 	uint64_t calls, errors, driver, total; /* total: ns; driver: calls served by the driver */
-	GM_ARRAY(uint32_t) durations;	       /* ns, sorted */
+	/* ns, sorted: of each call; of many, of one in `each`. */
+	GM_ARRAY(uint32_t) durations;
+	uint64_t each;
+	uint32_t longest; /* of all */
 };
 
 /* OUT_OF_MEMORY */
