@@ -409,8 +409,9 @@ void gm_inkernel_context_ending(const struct gm_context *context, bool surely)
 		gm_heap_context_ending(heap);
 }
 
-/* The driver's unload of a module waits for the kernels of its context; that of a library, if the
- * context has it (580). So does this, but not for ever. */
+/* Wait for the kernels of a context, for UNLOAD_PATIENCE at most. The driver's unload of a module
+ * waits for them, too, and that of a library where the context has it (580). Bounded, since a
+ * kernel may wait for this thread. */
 static bool work_ends(const struct gm_context *context)
 {
 	const uint64_t end = gm_clock_ns() + UNLOAD_PATIENCE;

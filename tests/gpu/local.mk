@@ -34,7 +34,9 @@ gpu-bundle: all api/gpumem_device.cuh
 		$(GPU_NVCC) -lineinfo -Xcompiler -g -Xlinker --build-id $(GPU_SRC)/$$p.cu -o gpu-bundle/$$p || exit 1; done
 	for p in $(GPU_SITED); do \
 		$(GPU_NVCC) -lineinfo $(GPU_SRC)/$$p.cu -o gpu-bundle/$$p -Xlinker --as-needed -lcuda || exit 1; done
-	$(GPU_NVCC) -lineinfo -cubin $(GPU_SRC)/sites_unload.cu -o gpu-bundle/sites_unload.cubin
+	for i in 0 1; do \
+		$(GPU_NVCC) -lineinfo -DPART=$$i -cubin $(GPU_SRC)/sites_unload.cu -o gpu-bundle/sites_unload$$i.cubin || exit 1; \
+		done
 	cp $(GPU_SITED:%=$(GPU_SRC)/%.cu) gpu-bundle/
 	$(GPU_NVCC) $(top_srcdir)/tests/workloads/lists.cu -o gpu-bundle/lists
 	$(GPU_NVCC) -I api -I $(top_srcdir)/api $(GPU_SRC)/grow.cu -o gpu-bundle/grow -L.libs -lgpumem-core

@@ -89,9 +89,8 @@ static bool run_leaks(const struct gm_diff_run *run, uint64_t *blocks)
 	for (size_t i = 0; i < run->n; i++) {
 		const struct gm_figures *f = &run->logs[i].figures;
 		known &= f->about->closed && !gm_figures_process(f, GM_C_torch_cache);
-		*blocks += gm_figures_sum(f, GM_C_live_blocks) +
-			   gm_figures_sum(f, GM_C_foreign_driver_calls) -
-			   gm_figures_sum(f, GM_C_foreign_driver_frees);
+		for (unsigned d = 0; d < f->n_devices; d++)
+			*blocks += gm_figures_alive(f, d);
 	}
 	return known;
 }

@@ -220,10 +220,12 @@ bool gm_rule_retries(struct gm_figures *f, struct gm_finding *out)
 
 bool gm_rule_never_freed(struct gm_figures *f, struct gm_finding *out)
 {
-	const uint64_t driver = SUM(foreign_driver_calls) - SUM(foreign_driver_frees);
+	uint64_t blocks = 0;
+	for (unsigned d = 0; d < f->n_devices; d++)
+		blocks += gm_figures_alive(f, d);
 	out->other = GM_BYTES(SUM(requested) + SUM(foreign_driver));
 	return f->about->closed && !gm_figures_process(f, GM_C_torch_cache) &&
-	       finding_count(out, SUM(live_blocks) + driver);
+	       finding_count(out, blocks);
 }
 
 /* --- rules for the device with the highest share --- */

@@ -6,8 +6,8 @@
 #include "base/hash.h"
 #include "tools/tool.h"
 
-/* Sizes that are counted at a time. Of more, those with the fewest allocations are dropped: a size
- * with more than 1 / SIZES_MOST of all allocations is always among the others. */
+/* Sizes that are counted at a time. Of more, the half with the fewest allocations is dropped, and
+ * counted anew if it comes again. */
 enum { SIZES_MOST = 1 << 16 };
 
 /* The events of one size so far. */

@@ -162,7 +162,7 @@ void gm_curve_draw(struct gm_emit *emit, const struct gm_curve *curve, const str
 		      gm_time_format(gm_figures_length(f), length, sizeof length));
 	gm_emit_plain(emit, "%*s%s%s%s%s", (int)emit->label + 1, "", requested ? "# requested" : "",
 		      requested && mapped ? "  " : "", mapped ? ". mapped" : "",
-		      gm_figures_device(f, device, GM_C_heap_mapped_peak)
+		      mapped && gm_figures_device(f, device, GM_C_heap_mapped_peak)
 			      ? ", with the heaps of kernels"
 			      : "");
 }

@@ -18,14 +18,14 @@ static _Noreturn void memory_exhausted(void)
 /* Durations that are kept of a hook: enough for a quantile of one in 10,000 calls. */
 enum { DURATIONS_MOST = 1 << 20 };
 
-/* Keep each second one, in the order of the calls. */
+/* Keep every second one, in the order of the calls. */
 static void durations_thin(struct gm_figures_hook *hook)
 {
 	size_t to = 0;
 	for (size_t i = 1; i < hook->durations.n; i += 2)
 		hook->durations.at[to++] = hook->durations.at[i];
 	hook->durations.n = to;
-	hook->each *= 2;
+	hook->halved++;
 }
 
 static void call_add(struct gm_figures *figures, const struct gm_record *record)
@@ -38,8 +38,7 @@ static void call_add(struct gm_figures *figures, const struct gm_record *record)
 	hook->driver += (record->flags & GM_RECORD_DRIVER) != 0;
 	hook->total += record->duration;
 	hook->longest = record->duration > hook->longest ? record->duration : hook->longest;
-	hook->each += hook->each == 0;
-	if (hook->calls % hook->each)
+	if (hook->calls % (UINT64_C(1) << hook->halved))
 		return;
 	if (!gm_array_push(&hook->durations, record->duration))
 		memory_exhausted();
@@ -222,6 +221,13 @@ uint64_t gm_figures_sum(const struct gm_figures *figures, enum gm_counter c)
 	for (unsigned i = 0; i < figures->n_devices; i++)
 		sum += gm_figures_device(figures, i, c);
 	return sum;
+}
+
+uint64_t gm_figures_alive(const struct gm_figures *figures, unsigned device)
+{
+	return gm_figures_device(figures, device, GM_C_live_blocks) +
+	       gm_figures_device(figures, device, GM_C_foreign_driver_calls) -
+	       gm_figures_device(figures, device, GM_C_foreign_driver_frees);
 }
 
 uint64_t gm_figures_refused(const struct gm_figures *figures, unsigned device)

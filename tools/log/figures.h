@@ -12,10 +12,9 @@
 /* The calls of one hook, from events. */
 struct gm_figures_hook {
 	uint64_t calls, errors, driver, total; /* total: ns; driver: calls served by the driver */
-	/* ns, sorted: of each call; of many, of one in `each`. */
-	GM_ARRAY(uint32_t) durations;
-	uint64_t each;
-	uint32_t longest; /* of all */
+	GM_ARRAY(uint32_t) durations;	       /* ns, sorted: of one call in 2^halved */
+	unsigned halved;
+	uint32_t longest; /* of all calls, ns */
 };
 
 /* OUT_OF_MEMORY */
@@ -133,6 +132,9 @@ void gm_figures_close(struct gm_figures *figures);
  * rewinds the log (course.h). */
 uint64_t gm_figures_device(const struct gm_figures *figures, unsigned device, enum gm_counter c);
 uint64_t gm_figures_process(const struct gm_figures *figures, enum gm_counter c);
+
+/* Blocks alive at the end, those of the driver included. */
+uint64_t gm_figures_alive(const struct gm_figures *figures, unsigned device);
 
 /* The sum over all devices. */
 uint64_t gm_figures_sum(const struct gm_figures *figures, enum gm_counter c);

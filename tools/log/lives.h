@@ -40,7 +40,7 @@ enum gm_lives_kind {
 	GM_LIVES_SEGMENT, /* at GM_LEVEL_TENSORS: a block, in which tensors may be */
 };
 
-/* Memory at one address, in which there are blocks. */
+/* Memory at one address, in which blocks, or else tensors, lie. */
 struct gm_lives_chunk {
 	uint64_t birth, death, address, size;
 	uint64_t id; /* of a chunk its serial */
@@ -64,7 +64,7 @@ struct gm_lives {
 	/* Those with the largest product of size and time, by birth; and how many are left out. */
 	GM_ARRAY(struct gm_lives_block) blocks;
 	uint64_t blocks_omitted;
-	/* Likewise; chunks before blocks. */
+	/* As many at most, in no order: all chunks before any SEGMENT, then by the same product. */
 	GM_ARRAY(struct gm_lives_chunk) chunks;
 	uint64_t chunks_omitted;
 };

@@ -7,7 +7,7 @@
 #include "tools/log/kernel_sites.h"
 #include "tools/log/timeline.h"
 #include "tools/report/report.h"
-#include "tools/stack/child.h"
+#include "tools/summary/summary.h"
 
 enum { REFUSALS_MOST = 1000 };
 
@@ -158,35 +158,6 @@ static struct gm_value moment_value(const struct gm_figures *f, uint64_t time)
 	return time ? GM_NS(gm_figures_at(f, time)) : GM_NONE;
 }
 
-/* Growths of heaps, by the kernel they were for. */
-static void heap_kernels_show(struct gm_emit *emit, struct gm_figures *f, unsigned d)
-{
-	const struct gm_figures_device *device = &f->devices[d];
-	const size_t n = device->kernels.n;
-	const char **names = calloc(n + 1, sizeof *names);
-	char *text = NULL;
-	if (!names) {
-		gm_tool_error("out of memory");
-		exit(GM_EXIT_FAILED);
-	}
-	gm_figures_sort_kernels(f, d);
-	for (size_t i = 0; i < n; i++)
-		names[i] = device->kernels.at[i].name;
-	if (n)
-		gm_child_demangle(names, n, &text);
-	gm_emit_list(emit, "heap_kernels");
-	for (size_t i = 0; i < n; i++) {
-		gm_emit_object(emit, NULL);
-		gm_emit_value(emit, "kernel", *names[i] ? GM_TEXT(names[i]) : GM_NONE);
-		gm_emit_value(emit, "bytes", GM_BYTES(device->kernels.at[i].bytes));
-		gm_emit_value(emit, "growths", GM_COUNT(device->kernels.at[i].growths));
-		gm_emit_end(emit);
-	}
-	gm_emit_end(emit);
-	free(text);
-	free(names);
-}
-
 static void device_show(struct gm_emit *emit, struct gm_figures *f, unsigned d,
 			const struct gm_timeline *timeline, const struct gm_report_blocks *blocks)
 {
@@ -208,7 +179,7 @@ static void device_show(struct gm_emit *emit, struct gm_figures *f, unsigned d,
 	gm_report_moments_show(emit, blocks, d);
 	gm_report_lives_show(emit, blocks, d);
 	gm_kernel_sites_show(emit, f, d, SIZE_MAX);
-	heap_kernels_show(emit, f, d);
+	gm_summary_heap_kernels(emit, f, d, true);
 	values_show(emit, f, GM_SCOPE_DEVICE, d);
 	gm_emit_end(emit);
 }

@@ -161,8 +161,7 @@ function tilesShow(log, device) {
 	const live = trace ? count("foreign_driver") : count("requested");
 	const refused = count("allocate_failed") + count("refused_calls");
 	const lending = lendingNotes(log, count);
-	const lent = device ? timelineUnpack(device.timeline).series.lent.most.reduce((a, b) => Math.max(a, b), 0)
-		: 0;
+	const lent = device ? page.timeline.data.series.lent.most.reduce((a, b) => Math.max(a, b), 0) : 0;
 	const tiles = [
 		tileMake("peak requested", bytesText(peak), trace ? "" : at(device?.requested_peak_ns)),
 		!trace && tileMake("peak mapped", bytesText(mapped), at(device?.mapped_peak_ns)),
@@ -407,13 +406,13 @@ function deviceShow(device) {
 	page.device = device;
 	page.lives = device?.lives.points > 0 ? new Lives(device, moments[0]?.level ?? "block") : null;
 	page.groups = page.lives ? sitesGroup(page.lives, stacks) : [];
-	tilesShow(log, device);
 	byId("over-time").hidden = !device;
 	byId("click-hint").hidden = byId("enter-hint").hidden = !page.lives;
 	addressAsk();
 	byId("pictures").hidden = !page.lives;
 	if (device)
 		page.timeline.show(log, device, page.lives, page.groups);
+	tilesShow(log, device);
 	stripsShow(device);
 	choiceMake(byId("pictures"), [["kind", "By kind"], ["site", "By call site"]], "kind",
 		(name) => page.timeline.pictureChoose(name));

@@ -169,8 +169,8 @@ static void sizes_table(struct gm_emit *emit, const struct gm_figures *f, unsign
 	gm_emit_table_end(emit);
 }
 
-/* Growths of heaps by kernel; only growths with events in the log. */
-static void kernels_table(struct gm_emit *emit, struct gm_figures *f, unsigned d)
+/* Only growths with events in the log. */
+void gm_summary_heap_kernels(struct gm_emit *emit, struct gm_figures *f, unsigned d, bool demangled)
 {
 	static const struct gm_column columns[] = {
 		{"bytes", "heaps grew", 0},
@@ -184,24 +184,29 @@ static void kernels_table(struct gm_emit *emit, struct gm_figures *f, unsigned d
 	if (!json && (!n || (n == 1 && !*device->kernels.at[0].name)))
 		return; /* no kernel's name is known */
 	gm_emit_break(emit);
-	const char *names[KERNELS_SHOWN] = {NULL};
+	const size_t shown = !json && n > KERNELS_SHOWN ? KERNELS_SHOWN : n;
+	const char **names = calloc(shown + 1, sizeof *names);
 	char *text = NULL;
-	for (size_t i = 0; i < n && i < KERNELS_SHOWN; i++)
+	if (!names) {
+		gm_tool_error("out of memory");
+		exit(GM_EXIT_FAILED);
+	}
+	for (size_t i = 0; i < shown; i++)
 		names[i] = device->kernels.at[i].name;
-	if (!json)
-		gm_child_demangle(names, n < KERNELS_SHOWN ? n : KERNELS_SHOWN, &text);
+	if (shown && demangled)
+		gm_child_demangle(names, shown, &text);
 	gm_emit_table(emit, "heap_kernels", false, columns, N(columns));
-	for (size_t i = 0; i < n && (json || i < KERNELS_SHOWN); i++) {
+	for (size_t i = 0; i < shown; i++) {
 		const struct gm_figures_kernel *kernel = &device->kernels.at[i];
-		const char *name = i < KERNELS_SHOWN ? names[i] : kernel->name;
 		gm_emit_row(emit, NULL,
 			    (struct gm_value[]){GM_BYTES(kernel->bytes), GM_COUNT(kernel->growths),
-						*name  ? GM_TEXT(name)
-						: json ? GM_NONE
-						       : GM_TEXT("not known")});
+						*names[i] ? GM_TEXT(names[i])
+						: json	  ? GM_NONE
+							  : GM_TEXT("not known")});
 	}
 	gm_emit_table_end(emit);
 	free(text);
+	free(names);
 	if (!json && n > KERNELS_SHOWN)
 		gm_emit_plain(emit, "%zu more kernels: --json", n - KERNELS_SHOWN);
 }
@@ -273,7 +278,7 @@ void gm_summary_heaps(struct gm_emit *emit, struct gm_figures *f, unsigned d)
 	growth_line(emit, f, d);
 	use_line(emit, f, d);
 	calls_line(emit, f, d);
-	kernels_table(emit, f, d);
+	gm_summary_heap_kernels(emit, f, d, !emit->options->json);
 	sizes_table(emit, f, d);
 }
 #undef C

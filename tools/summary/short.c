@@ -88,7 +88,7 @@ static void peak_line(struct gm_emit *emit, const struct gm_figures *f, unsigned
 static void calls_line(struct gm_emit *emit, const struct gm_figures *f, unsigned d)
 {
 	const uint64_t n = C(allocate_calls), frees = C(free_calls) + C(free_driver);
-	const uint64_t alive = C(live_blocks) + C(foreign_driver_calls) - C(foreign_driver_frees);
+	const uint64_t alive = gm_figures_alive(f, d);
 	char calls[32], freed[32], failed[32], driver[32], living[32];
 	const uint64_t refused = gm_figures_refused(f, d);
 	if (!n && !frees && !refused)

@@ -39,6 +39,11 @@ void gm_summary_process(struct gm_emit *emit, const struct gm_figures *figures);
 void gm_summary_heaps(struct gm_emit *emit, struct gm_figures *figures, unsigned device);
 void gm_summary_images(struct gm_emit *emit, const struct gm_figures *figures);
 
+/* "heap_kernels": the growths of a device's heaps by kernel. JSON has the names as the compiler
+ * gave them, unless `demangled`. */
+void gm_summary_heap_kernels(struct gm_emit *emit, struct gm_figures *figures, unsigned device,
+			     bool demangled);
+
 /* table.c: private tables that gpumem does not know. */
 void gm_summary_tables(struct gm_emit *emit, const struct gm_figures *figures);
 
