@@ -10,10 +10,10 @@
 #include "base/msg.h"
 #include "context/fence.h"
 #include "context/place.h"
-#include "core/heaps.h"
-#include "core/stream.h"
-#include "core/visit.h"
 #include "knob/knob.h"
+#include "library/heaps.h"
+#include "library/stream.h"
+#include "library/visit.h"
 #include "pool/knobs.h"
 
 #define DEVICES 64

@@ -8,9 +8,9 @@
 
 #include <stdbool.h>
 
-#include "core/buffer.h"
 #include "gpumem.h"
 #include "heap/heap.h"
+#include "library/buffer.h"
 #include "pool/pool.h"
 
 /* Grows with every change of the table: a preload of another version is not used. */

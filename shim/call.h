@@ -24,9 +24,9 @@
 #include "log/record.h"
 #include "residency/door.h"
 #include "shim/entry/hooks.h"
-#include "shim/lack.h"
+#include "shim/export_table/wrap.h"
 #include "shim/life.h"
-#include "shim/table/wrap.h"
+#include "shim/memory/lack.h"
 
 /* The guard: not 0 while this thread is in a call of ours; hooks then only forward. */
 extern GM_TLS unsigned gm_shim_inside;

@@ -17,23 +17,23 @@
 #include "log/counters.h"
 #include "log/log.h"
 #include "log/recording.h"
-#include "node/node.h"
+#include "rpc/rpc.h"
 #include "shim/block/fill.h"
 #include "shim/call.h"
+#include "shim/context/submit.h"
 #include "shim/copy/stage.h"
-#include "shim/device.h"
 #include "shim/entry/glibc_late.h"
 #include "shim/entry/resolve.h"
-#include "shim/give.h"
+#include "shim/export_table/tables.h"
+#include "shim/idle/give.h"
+#include "shim/idle/trim.h"
 #include "shim/ipc/ipc.h"
 #include "shim/kernel/launch.h"
+#include "shim/log/recorder.h"
+#include "shim/memory/device.h"
 #include "shim/modules.h"
-#include "shim/order/order.h"
-#include "shim/recording.h"
-#include "shim/sleep.h"
-#include "shim/table/tables.h"
+#include "shim/sleep/sleep.h"
 #include "shim/torch/lend.h"
-#include "shim/trim.h"
 
 /* The driver of src/driver/exports.txt. A newer one may have further calls, such as captures. */
 enum { NEWEST_DRIVER = 13040 };
@@ -125,7 +125,7 @@ static enum gm_shim_state life_start(void)
 	gm_shim_devices_find(pools, devices);
 	life_open_log(pools, devices);
 	if (gm_log_wants(GM_RECORD_STACK))
-		gm_shim_keep_stacks((int)knobs->stacks.choice);
+		gm_recorder_keep_stacks((int)knobs->stacks.choice);
 	gm_recording_enable();
 	gm_thread_open();
 	gm_tick_start();
@@ -140,7 +140,7 @@ static enum gm_shim_state life_start(void)
 		atexit(gm_trim_exit);
 		atexit(gm_stage_exit);
 		atexit(gm_heap_exit);
-		atexit(gm_node_exit);
+		atexit(gm_rpc_exit);
 		atexit(gm_give_exit);
 		atexit(gm_sleep_exit);
 	}

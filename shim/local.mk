@@ -2,10 +2,23 @@
 # The preload: nothing to link against, no constructor but that of base/msg.c, and no library that a
 # container may lack.
 lib_LTLIBRARIES += libgpumem.la
-# Shared code of all handlers, and the events of the process in every module.
-libgpumem_la_SOURCES = %D%/call.c %D%/call.h %D%/core.c %D%/core.h %D%/device.c %D%/device.h \
-	%D%/give.c %D%/give.h %D%/lack.c %D%/lack.h %D%/limit.c %D%/limit.h %D%/life.c %D%/life.h %D%/modules.c %D%/modules.def %D%/modules.h %D%/moves.c %D%/moves.h %D%/neighbour.c %D%/neighbour.h %D%/others.c %D%/others.h %D%/refusal.c %D%/refusal.h \
-	%D%/orders.c %D%/orders.h %D%/plain.c %D%/recording.c %D%/recording.h %D%/rest.c %D%/rest.h %D%/retry.c %D%/retry.h %D%/sleep.c %D%/sleep.h %D%/sleep_bounds.h %D%/sleep_door.c %D%/sleep_door.h %D%/sleep_figures.c %D%/sleep_figures.h %D%/sleep_store.c %D%/sleep_store.h %D%/trim.c %D%/trim.h %D%/turns.c %D%/turns.h %D%/used.c %D%/used.h
+# Entry and exit of handlers, and the events of the process in every module.
+libgpumem_la_SOURCES = %D%/call.c %D%/call.h %D%/life.c %D%/life.h %D%/modules.c %D%/modules.def %D%/modules.h
+# Devices, their pools, and calls that lack memory.
+libgpumem_la_SOURCES += %D%/memory/device.c %D%/memory/device.h %D%/memory/lack.c %D%/memory/lack.h %D%/memory/limit.c \
+	%D%/memory/limit.h %D%/memory/overhead.c %D%/memory/overhead.h %D%/memory/plain.c %D%/memory/retry.c %D%/memory/retry.h
+# Idle memory: to the driver, and between processes.
+libgpumem_la_SOURCES += %D%/idle/demand.c %D%/idle/demand.h %D%/idle/give.c %D%/idle/give.h %D%/idle/neighbour.c \
+	%D%/idle/neighbour.h %D%/idle/trim.c %D%/idle/trim.h
+# Sleep.
+libgpumem_la_SOURCES += %D%/sleep/moves.c %D%/sleep/moves.h %D%/sleep/orders.c %D%/sleep/orders.h %D%/sleep/refusal.c \
+	%D%/sleep/refusal.h %D%/sleep/rest.c %D%/sleep/rest.h %D%/sleep/sleep.c %D%/sleep/sleep.h %D%/sleep/sleep_bounds.h \
+	%D%/sleep/sleep_door.c %D%/sleep/sleep_door.h %D%/sleep/sleep_figures.c %D%/sleep/sleep_figures.h \
+	%D%/sleep/sleep_store.c %D%/sleep/sleep_store.h %D%/sleep/turns.c %D%/sleep/turns.h
+# The log of the process.
+libgpumem_la_SOURCES += %D%/log/recorder.c %D%/log/recorder.h
+# libgpumem-core in a preloaded process.
+libgpumem_la_SOURCES += %D%/library/library.c %D%/library/library.h
 # From the program's look-up of a symbol to our entry.
 libgpumem_la_SOURCES += %D%/entry/audit.c %D%/entry/cuda_types.h %D%/entry/dlsym.c %D%/entry/glibc_late.c \
 	%D%/entry/glibc_late.h %D%/entry/hooks.c %D%/entry/hooks.h %D%/entry/object.c %D%/entry/object.h \
@@ -19,12 +32,10 @@ libgpumem_la_SOURCES += %D%/torch/behind.c %D%/torch/behind.h %D%/torch/cache.c 
 	%D%/torch/border.c %D%/torch/border.h %D%/torch/lend.c %D%/torch/lend.h %D%/torch/origin.c %D%/torch/origin.h \
 	%D%/torch/segments.c %D%/torch/segments.h %D%/torch/sequence.c %D%/torch/sequence.h %D%/torch/tensors.c %D%/torch/tensors.h
 # Tables of functions of cuGetExportTable.
-libgpumem_la_SOURCES += %D%/table/tables.c %D%/table/tables.h %D%/table/wrap.c %D%/table/wrap.h
-# Submissions, in the order of streams.
-libgpumem_la_SOURCES += %D%/order/order.c %D%/order/order.h
-# Contexts, captures, peer access.
+libgpumem_la_SOURCES += %D%/export_table/tables.c %D%/export_table/tables.h %D%/export_table/wrap.c %D%/export_table/wrap.h
+# Contexts, captures, peer access, submissions in the order of streams.
 libgpumem_la_SOURCES += %D%/context/capture.c %D%/context/capture.h %D%/context/context.c \
-	%D%/context/peer.c %D%/context/peer.h %D%/context/sync.c
+	%D%/context/peer.c %D%/context/peer.h %D%/context/submit.c %D%/context/submit.h %D%/context/sync.c
 # Copies and memsets.
 libgpumem_la_SOURCES += %D%/copy/batch.c %D%/copy/copy.c %D%/copy/copy2d.c %D%/copy/copy2d.h \
 	%D%/copy/memop.c %D%/copy/memset.c %D%/copy/node.c %D%/copy/node.h %D%/copy/stage.c %D%/copy/stage.h \
@@ -52,12 +63,12 @@ libgpumem_la_LIBADD = libgmtakeover.la libgmimage.la libgm.la
 libgpumem_la_LDFLAGS = -module -avoid-version -shared -Wl,--version-script=%D%/libgpumem.map \
 	-Wl,-Bsymbolic-functions -Wl,-z,defs,-z,noseparate-code,-z,now,-z,nodelete,-z,relro,-z,noexecstack
 EXTRA_libgpumem_la_DEPENDENCIES = %D%/libgpumem.map
-EXTRA_DIST += %D%/entry/entry-aarch64.S %D%/entry/entry-x86_64.S %D%/table/stubs-x86_64.S
+EXTRA_DIST += %D%/entry/entry-aarch64.S %D%/entry/entry-x86_64.S %D%/export_table/stubs-x86_64.S
 
 if HOST_AARCH64
 libgpumem_la_SOURCES += %D%/entry/entry-aarch64.S
 else
-libgpumem_la_SOURCES += %D%/entry/entry-x86_64.S %D%/table/stubs-x86_64.S
+libgpumem_la_SOURCES += %D%/entry/entry-x86_64.S %D%/export_table/stubs-x86_64.S
 endif
 
 # From glibc 2.34 on these are empty archives and leave no trace. Before that only they have the functions.

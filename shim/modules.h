@@ -10,8 +10,8 @@
 #include <stdint.h>
 
 #include "log/recording.h"
+#include "shim/idle/trim.h"
 #include "shim/kernel/inkernel_log.h"
-#include "shim/trim.h"
 
 /* In a forked child: the parent's pools, log and contexts are not the child's. Only resets memory:
  * another thread of the parent may hold any lock. */

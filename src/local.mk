@@ -40,14 +40,14 @@ include src/knob/local.mk
 include src/log/local.mk
 include src/stack/local.mk
 include src/driver/local.mk
-include src/node/local.mk
+include src/rpc/local.mk
 include src/sim/local.mk
 include src/context/local.mk
 include src/copy/local.mk
 include src/pool/local.mk
 include src/residency/local.mk
 include src/heap/local.mk
-include src/core/local.mk
+include src/library/local.mk
 include src/takeover/local.mk
 include src/image/local.mk
 

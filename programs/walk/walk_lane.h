@@ -7,7 +7,7 @@
 #ifndef WALK_LANE_H
 #define WALK_LANE_H
 
-#include "heap/device/rw_pool.h"
+#include "heap/policies/rw_pool.h"
 
 /* `seed`: two words; the second one counts. */
 GM_DEVICE uint32_t walk_step(const struct gm_rw *rw, uint32_t held, uint32_t *seed, uint32_t *bit)
@@ -17,7 +17,7 @@ GM_DEVICE uint32_t walk_step(const struct gm_rw *rw, uint32_t held, uint32_t *se
 }
 
 #define gm_rw_place walk_step
-#include "heap/device/corw.h"
+#include "heap/policies/corw.h"
 #undef gm_rw_place
 
 #include "programs/walk/walk.h"

@@ -8,16 +8,16 @@
 #include "log/log.h"
 #include "shim/block/fill.h"
 #include "shim/call.h"
-#include "shim/device.h"
 #include "shim/foreign/foreign.h"
+#include "shim/idle/demand.h"
 #include "shim/ipc/ipc.h"
-#include "shim/lack.h"
-#include "shim/limit.h"
+#include "shim/memory/device.h"
+#include "shim/memory/lack.h"
+#include "shim/memory/limit.h"
+#include "shim/memory/retry.h"
 #include "shim/modules.h"
-#include "shim/others.h"
-#include "shim/retry.h"
+#include "shim/sleep/turns.h"
 #include "shim/torch/lend.h"
-#include "shim/turns.h"
 #include "stack/held.h"
 #include "stack/stack.h"
 
@@ -192,7 +192,7 @@ static __attribute__((noinline)) CUresult request_reclaim(const struct request *
 	if (result != CUDA_ERROR_OUT_OF_MEMORY || !request_may_fit(q))
 		return result;
 	result = gm_pool_alloc(pool, q->size, q->context->key, b); /* idle memory was returned */
-	if (result == CUDA_ERROR_OUT_OF_MEMORY && gm_others_reclaim(q->context->ordinal))
+	if (result == CUDA_ERROR_OUT_OF_MEMORY && gm_demand_reclaim(q->context->ordinal))
 		result = gm_pool_alloc(pool, q->size, q->context->key, b);
 	return result == CUDA_ERROR_OUT_OF_MEMORY ? request_take_turn(q, pool, b) : result;
 }

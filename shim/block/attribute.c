@@ -13,9 +13,9 @@
 #include "shim/call.h"
 #include "shim/context/capture.h"
 #include "shim/context/peer.h"
-#include "shim/device.h"
 #include "shim/foreign/physical.h"
-#include "shim/retry.h"
+#include "shim/memory/device.h"
+#include "shim/memory/retry.h"
 
 /* Set in each BUFFER_ID of ours: the driver's own allocations have smaller ones. */
 #define OUR_BUFFERS ((unsigned long long)1 << 62)

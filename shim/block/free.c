@@ -8,8 +8,8 @@
 #include "shim/block/memops.h"
 #include "shim/call.h"
 #include "shim/context/capture.h"
-#include "shim/device.h"
 #include "shim/foreign/foreign.h"
+#include "shim/memory/device.h"
 #include "shim/torch/lend.h"
 #include "stack/held.h"
 

@@ -4,11 +4,11 @@
 #include "shim/block/attribute.h"
 #include "shim/block/question.h"
 #include "shim/call.h"
-#include "shim/device.h"
 #include "shim/foreign/physical.h"
-#include "shim/rest.h"
-#include "shim/retry.h"
-#include "shim/used.h"
+#include "shim/memory/device.h"
+#include "shim/memory/overhead.h"
+#include "shim/memory/retry.h"
+#include "shim/sleep/rest.h"
 
 static size_t memory_least(size_t a, uint64_t b)
 {
@@ -49,7 +49,7 @@ static CUresult memory_read(unsigned ordinal, struct memory *m)
 	if (result != CUDA_SUCCESS)
 		return result;
 	if (m->total)
-		gm_used_record(ordinal, m->total - m->available);
+		gm_overhead_record(ordinal, m->total - m->available);
 	memory_adjust(ordinal, &stats, m);
 	return result;
 }

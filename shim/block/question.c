@@ -2,8 +2,8 @@
 #include "shim/block/question.h"
 
 #include "shim/call.h"
-#include "shim/device.h"
 #include "shim/foreign/physical.h"
+#include "shim/memory/device.h"
 
 static CUdeviceptr stand_in(struct gm_pool *pool)
 {

@@ -12,7 +12,7 @@
 #include "base/array.h"
 #include "log/count.h"
 #include "shim/call.h"
-#include "shim/order/order.h"
+#include "shim/context/submit.h"
 
 struct capture {
 	CUstream stream;

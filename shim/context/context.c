@@ -5,12 +5,12 @@
  */
 #include "base/clock.h"
 #include "shim/call.h"
-#include "shim/device.h"
+#include "shim/idle/neighbour.h"
 #include "shim/kernel/inkernel.h"
+#include "shim/memory/device.h"
+#include "shim/memory/overhead.h"
+#include "shim/memory/retry.h"
 #include "shim/modules.h"
-#include "shim/neighbour.h"
-#include "shim/retry.h"
-#include "shim/used.h"
 
 /* Before a call that may end the context; `surely`: it ends it unless the call fails. */
 static struct gm_context *context_end_begin(struct gm_context *context, bool surely)
@@ -114,7 +114,7 @@ static void context_sample_first(CUcontext handle, unsigned ordinal)
 		return;
 	uint64_t now = gm_clock_ns();
 	gm_shim_sample(now, false);
-	gm_used_sample(now);
+	gm_overhead_sample(now);
 	gm_neighbour_begin(ordinal);
 	gm_shim_driver.cuCtxPopCurrent_v2(&popped);
 }

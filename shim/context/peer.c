@@ -10,7 +10,7 @@
 
 #include "base/array.h"
 #include "shim/call.h"
-#include "shim/device.h"
+#include "shim/memory/device.h"
 
 struct pair {
 	uint64_t reader, owner; /* keys of contexts */

@@ -8,7 +8,7 @@
 #include "context/fence.h"
 #include "shim/entry/hooks.h"
 #include "shim/kernel/inkernel_log.h"
-#include "shim/retry.h"
+#include "shim/memory/retry.h"
 
 #define HEARS(symbol, parameters, arguments)                                  \
 	CUresult on_##symbol parameters                                       \

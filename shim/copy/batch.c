@@ -12,9 +12,9 @@
 #include "base/tick.h"
 #include "shim/copy/copy2d.h"
 #include "shim/copy/transfer.h"
-#include "shim/device.h"
 #include "shim/foreign/foreign.h"
-#include "shim/retry.h"
+#include "shim/memory/device.h"
+#include "shim/memory/retry.h"
 
 #if CUDA_VERSION >= 12080
 

@@ -2,7 +2,7 @@
 /* Copies of rectangles and boxes. Those of two dimensions are boxes of depth 1. */
 #include "shim/copy/copy2d.h"
 
-#include "shim/device.h"
+#include "shim/memory/device.h"
 
 /* One side of a box. */
 struct side {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Calls with the address of a block that need only the door (residency/door.h). */
-#include "shim/retry.h"
+#include "shim/memory/retry.h"
 
 #define PASSES(symbol, parameters, arguments)                                        \
 	CUresult on_##symbol parameters                                              \

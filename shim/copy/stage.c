@@ -14,8 +14,8 @@
 #include "shim/block/memops.h"
 #include "shim/context/capture.h"
 #include "shim/copy/transfer.h"
-#include "shim/device.h"
-#include "shim/trim.h"
+#include "shim/idle/trim.h"
+#include "shim/memory/device.h"
 
 #define NEVER SIZE_MAX
 #define SMALLEST (4 * GM_MIB)	 /* the smallest size in threshold.def */

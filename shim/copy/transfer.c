@@ -8,7 +8,7 @@
 #include "shim/block/memops.h"
 #include "shim/context/capture.h"
 #include "shim/context/peer.h"
-#include "shim/device.h"
+#include "shim/memory/device.h"
 
 #define KIND_FROM GM_MIB /* the memory of each copy from so many bytes on is queried */
 #define KIND_FIRST 17	 /* of the first smaller copies of a thread one in so many, */

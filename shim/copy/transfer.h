@@ -10,8 +10,8 @@
 
 #include "pool/pool.h"
 #include "shim/call.h"
+#include "shim/context/submit.h"
 #include "shim/copy/stage.h"
-#include "shim/order/order.h"
 
 struct gm_transfer {
 	enum gm_hook_id hook;

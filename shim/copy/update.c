@@ -8,7 +8,7 @@
 #include "base/msg.h"
 #include "log/count.h"
 #include "shim/call.h"
-#include "shim/device.h"
+#include "shim/memory/device.h"
 
 static CUresult update_report(CUresult result)
 {

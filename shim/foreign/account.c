@@ -2,7 +2,7 @@
 #include "shim/foreign/account.h"
 
 #include "log/count.h"
-#include "shim/limit.h"
+#include "shim/memory/limit.h"
 
 /* The first of each kind's six counters: calls, bytes, frees, freed, live bytes, peak. */
 static const struct {

@@ -4,7 +4,7 @@
  * has no memory of its own; neither has an array with deferred mapping.
  */
 #include "shim/foreign/foreign.h"
-#include "shim/retry.h"
+#include "shim/memory/retry.h"
 
 /* Bytes of one channel; 0: unknown, in a compressed or planar format. */
 static unsigned channel_bytes(CUarray_format format)

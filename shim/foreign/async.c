@@ -11,11 +11,11 @@
 #include "base/lock.h"
 #include "log/count.h"
 #include "shim/context/capture.h"
-#include "shim/device.h"
 #include "shim/foreign/foreign.h"
 #include "shim/foreign/graph.h"
-#include "shim/limit.h"
-#include "shim/retry.h"
+#include "shim/memory/device.h"
+#include "shim/memory/limit.h"
+#include "shim/memory/retry.h"
 
 /* --- pools that the program made --- */
 

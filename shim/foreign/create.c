@@ -14,10 +14,10 @@
 #include "base/sys.h"
 #include "log/count.h"
 #include "shim/block/network.h"
-#include "shim/device.h"
 #include "shim/foreign/physical.h"
-#include "shim/rest.h"
-#include "shim/retry.h"
+#include "shim/memory/device.h"
+#include "shim/memory/retry.h"
+#include "shim/sleep/rest.h"
 
 #define NAP 100000u /* ns between two looks at a mapping that is being moved */
 

@@ -5,8 +5,8 @@
  * counted as a free of unknown memory.
  */
 #include "shim/foreign/foreign.h"
-#include "shim/rest.h"
-#include "shim/retry.h"
+#include "shim/memory/retry.h"
+#include "shim/sleep/rest.h"
 
 static void external_given(enum gm_foreign_kind kind, enum gm_foreign_space space, uint64_t key,
 			   size_t size)

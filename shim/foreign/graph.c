@@ -10,9 +10,9 @@
 #include "log/count.h"
 #include "shim/context/capture.h"
 #include "shim/copy/node.h"
-#include "shim/device.h"
 #include "shim/foreign/foreign.h"
-#include "shim/retry.h"
+#include "shim/memory/device.h"
+#include "shim/memory/retry.h"
 
 struct holder {
 	const void *handle; /* CUgraph or CUgraphExec */
@@ -208,7 +208,7 @@ static void node_added(CUgraph graph, const CUgraphNodeParams *params)
 #define ADDS(symbol, parameters, arguments)                                                       \
 	GM_HANDLER(symbol, parameters, arguments, ({                                              \
 			   struct gm_foreign f;                                                   \
-			   struct gm_transfer t = gm_node_transfer(params);                       \
+			   struct gm_transfer t = gm_rpc_transfer(params);                        \
 			   struct gm_node_params copy;                                            \
 			   CUdeviceptr at = node_freed(params);                                   \
 			   bool known = gm_foreign_take(GM_SPACE_DEVICE, at, &f);                 \

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Memory that the host can access, too: managed, pinned, registered. It ends with its context. */
-#include "shim/device.h"
 #include "shim/foreign/foreign.h"
 #include "shim/foreign/managed.h"
-#include "shim/retry.h"
+#include "shim/memory/device.h"
+#include "shim/memory/retry.h"
 
 /* 0 bytes of pinned memory are NULL, and no error. */
 static void host_given(enum gm_foreign_kind kind, enum gm_foreign_space space, uint64_t key,

@@ -2,7 +2,7 @@
 #include "shim/foreign/managed.h"
 
 #include "log/count.h"
-#include "shim/device.h"
+#include "shim/memory/device.h"
 
 static uint64_t managed_bytes(void)
 {

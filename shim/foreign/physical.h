@@ -19,8 +19,8 @@
 
 #include "base/hash.h"
 #include "base/lock.h"
-#include "shim/device.h"
 #include "shim/foreign/foreign.h"
+#include "shim/memory/device.h"
 
 struct gm_mapping;
 

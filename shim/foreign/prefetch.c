@@ -4,8 +4,8 @@
 #include <stdatomic.h>
 
 #include "base/array.h"
-#include "shim/device.h"
 #include "shim/foreign/foreign.h"
+#include "shim/memory/device.h"
 
 struct range {
 	CUdeviceptr at;

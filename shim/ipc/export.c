@@ -13,12 +13,12 @@
 #include "log/count.h"
 #include "residency/door.h"
 #include "shim/call.h"
-#include "shim/device.h"
 #include "shim/ipc/handle.h"
 #include "shim/ipc/ipc.h"
 #include "shim/ipc/opens.h"
-#include "shim/rest.h"
-#include "shim/sleep.h"
+#include "shim/memory/device.h"
+#include "shim/sleep/rest.h"
+#include "shim/sleep/sleep.h"
 
 static _Atomic uint64_t secret; /* 0: no export yet */
 static atomic_bool opened;	/* another process has opened an export */
@@ -34,18 +34,18 @@ static uint64_t secret_make(void)
 
 /* --- on the node's thread --- */
 
-static enum gm_node_result export_refused(CUresult result)
+static enum gm_rpc_result export_refused(CUresult result)
 {
 	if (result != CUDA_ERROR_INVALID_VALUE) /* else the block was freed */
 		GM_MSG_ONCE(GM_MSG_WARN,
 			    "another process cannot open a block of this one: the driver gives no "
 			    "descriptor (%s)",
 			    gm_driver_error(&gm_shim_driver, result));
-	return GM_NODE_REFUSED;
+	return GM_RPC_REFUSED;
 }
 
 /* `page`: a descriptor; -1: none. */
-static void reply_fill(struct gm_node_message *message, const struct gm_export *e, int page)
+static void reply_fill(struct gm_rpc_message *message, const struct gm_export *e, int page)
 {
 	struct gm_ipc_reply reply = {
 		.offset = e->offset,
@@ -69,13 +69,13 @@ static void reply_fill(struct gm_node_message *message, const struct gm_export *
 
 /* A sleep or a wake is in progress, or the block is off the device. This thread does not wait: the
  * other process asks again. */
-static enum gm_node_result reply_again(struct gm_node_message *message)
+static enum gm_rpc_result reply_again(struct gm_rpc_message *message)
 {
 	struct gm_ipc_reply reply = {.again = 1};
 	gm_sleep_wake_later();
 	message->size = sizeof reply;
 	memcpy(message->data, &reply, sizeof reply);
-	return GM_NODE_OK;
+	return GM_RPC_OK;
 }
 
 /* The first reply of an open: from now on the block stays on the device. Without GPUMEM_SLEEP
@@ -84,7 +84,7 @@ static bool open_begin(const struct gm_ipc_handle *handle, struct gm_export *e, 
 {
 	*page = -1;
 	if (!atomic_load(&gm_door_used) ||
-	    gm_opens_add(handle->base, handle->id, gm_node_asker(), page))
+	    gm_opens_add(handle->base, handle->id, gm_rpc_asker(), page))
 		return true;
 	for (unsigned i = 0; i < e->n; i++)
 		gm_sys_close(e->part[i].fd);
@@ -92,8 +92,8 @@ static bool open_begin(const struct gm_ipc_handle *handle, struct gm_export *e, 
 }
 
 /* Inside the door, so that no chunk is away or moving. */
-static enum gm_node_result export_give(struct gm_pool *pool, const struct gm_ipc_request *q,
-				       struct gm_node_message *message)
+static enum gm_rpc_result export_give(struct gm_pool *pool, const struct gm_ipc_request *q,
+				      struct gm_rpc_message *message)
 {
 	const struct gm_ipc_handle *handle = &q->handle;
 	struct gm_export e;
@@ -101,37 +101,37 @@ static enum gm_node_result export_give(struct gm_pool *pool, const struct gm_ipc
 	if (!q->first)
 		gm_opens_make_room();
 	if (!q->first && !gm_pool_share_open(pool, handle->base, handle->id, true))
-		return GM_NODE_REFUSED;
+		return GM_RPC_REFUSED;
 	CUresult result = gm_pool_export(pool, handle->base, handle->id, (unsigned)q->first, &e);
 	bool given = result == CUDA_SUCCESS && (q->first || open_begin(handle, &e, &page));
 	if (!given && !q->first && atomic_load(&gm_door_used)) /* else nothing is recorded */
 		gm_opens_check(handle->base, handle->id);
 	if (!given)
-		return result == CUDA_SUCCESS ? GM_NODE_REFUSED : export_refused(result);
+		return result == CUDA_SUCCESS ? GM_RPC_REFUSED : export_refused(result);
 	reply_fill(message, &e, page);
-	return GM_NODE_OK;
+	return GM_RPC_OK;
 }
 
-static enum gm_node_result export_answer(const void *bytes, size_t size,
-					 struct gm_node_message *message)
+static enum gm_rpc_result export_answer(const void *bytes, size_t size,
+					struct gm_rpc_message *message)
 {
 	struct gm_ipc_request q;
 	struct gm_block b;
 	if (size != sizeof q || !gm_shim_active())
-		return GM_NODE_REFUSED;
+		return GM_RPC_REFUSED;
 	memcpy(&q, bytes, sizeof q);
 	struct gm_pool *pool = gm_shim_pool_at(q.handle.base);
 	if (!pool || q.handle.secret != atomic_load(&secret) || q.first > UINT32_MAX)
-		return GM_NODE_REFUSED;
+		return GM_RPC_REFUSED;
 	if (!gm_pool_find(pool, q.handle.base, &b) || !b.live || b.id != q.handle.id)
-		return GM_NODE_REFUSED; /* freed: no reason to wake */
+		return GM_RPC_REFUSED; /* freed: no reason to wake */
 	if (!gm_door_try())
 		return reply_again(message);
 	gm_shim_inside = 1;
-	enum gm_node_result result = export_give(pool, &q, message);
+	enum gm_rpc_result result = export_give(pool, &q, message);
 	gm_shim_inside = 0; /* exit handlers of the program may run on this thread */
 	gm_door_leave();
-	if (result == GM_NODE_OK && q.first == 0) {
+	if (result == GM_RPC_OK && q.first == 0) {
 		atomic_store(&opened, true);
 		gm_counter_add(b.ordinal, GM_C_ipc_exports_opened, 1);
 	}
@@ -159,8 +159,8 @@ static CUresult export_block(CUipcMemHandle *out, struct gm_pool *pool, const st
 	if (result != CUDA_SUCCESS)
 		return result;
 	handle.secret = secret_make();
-	gm_node_serve(GM_NODE_IPC_OPEN, export_answer);
-	int error = gm_node_join(gm_shim_devices[b->ordinal].uuid, &handle.node);
+	gm_rpc_serve(GM_RPC_IPC_OPEN, export_answer);
+	int error = gm_rpc_join(gm_shim_devices[b->ordinal].uuid, &handle.node);
 	if (error) {
 		GM_MSG_ONCE(GM_MSG_WARN,
 			    "cuIpcGetMemHandle is refused: this process cannot be asked for its "

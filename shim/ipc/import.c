@@ -11,11 +11,11 @@
 #include "base/lock.h"
 #include "log/count.h"
 #include "shim/call.h"
-#include "shim/device.h"
 #include "shim/foreign/foreign.h"
 #include "shim/ipc/ipc.h"
 #include "shim/ipc/map.h"
-#include "shim/rest.h"
+#include "shim/memory/device.h"
+#include "shim/sleep/rest.h"
 
 struct import {
 	struct gm_ipc_handle handle;
@@ -179,7 +179,7 @@ static CUresult open_ours(CUdeviceptr *out, const struct gm_ipc_handle *handle, 
 		return result;
 	if (!out || !(flags & CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS))
 		return CUDA_ERROR_INVALID_VALUE;
-	if (gm_node_is_mine(&handle->node)) /* as natively */
+	if (gm_rpc_is_mine(&handle->node)) /* as natively */
 		return CUDA_ERROR_INVALID_CONTEXT;
 	imports_sweep();
 	if (import_again(handle, context->key, out))
@@ -193,8 +193,8 @@ static CUresult open_any(CUdeviceptr *out, CUipcMemHandle handle, unsigned flags
 	struct gm_ipc_handle ours;
 	gm_rest_share();
 	memcpy(&ours, &handle, sizeof ours);
-	return ours.node.magic == GM_NODE_MAGIC ? open_ours(out, &ours, flags)
-						: GM_PASS(native(out, handle, flags));
+	return ours.node.magic == GM_RPC_MAGIC ? open_ours(out, &ours, flags)
+					       : GM_PASS(native(out, handle, flags));
 }
 GM_HANDLER(cuIpcOpenMemHandle, (CUdeviceptr * out, CUipcMemHandle handle, unsigned flags),
 	   (out, handle, flags), open_any(out, handle, flags, real.cuIpcOpenMemHandle))

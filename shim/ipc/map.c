@@ -8,8 +8,8 @@
 #include "base/size.h"
 #include "base/sys.h"
 #include "shim/call.h"
-#include "shim/device.h"
 #include "shim/ipc/opens.h"
+#include "shim/memory/device.h"
 
 #define PATIENCE 10000000000u /* ns for all parts of a block */
 #define NAP 1000000u	      /* ns between two requests to a process that wakes */
@@ -66,7 +66,7 @@ static CUresult map_begin(struct gm_ipc_map *map, const struct gm_ipc_reply *rep
 	return CUDA_SUCCESS;
 }
 
-static bool reply_is_sound(const struct gm_node_message *message, const struct gm_ipc_reply *reply,
+static bool reply_is_sound(const struct gm_rpc_message *message, const struct gm_ipc_reply *reply,
 			   uint64_t next)
 {
 	if (message->size != sizeof *reply)
@@ -79,7 +79,7 @@ static bool reply_is_sound(const struct gm_node_message *message, const struct g
 
 /* Map the parts of a reply. *next becomes the number of the next part; 0: none is left. *again: the
  * process cannot answer yet. */
-static CUresult map_take(struct gm_ipc_map *map, struct gm_node_message *message, uint64_t *next,
+static CUresult map_take(struct gm_ipc_map *map, struct gm_rpc_message *message, uint64_t *next,
 			 bool *again)
 {
 	struct gm_ipc_reply reply;
@@ -100,18 +100,18 @@ static CUresult map_take(struct gm_ipc_map *map, struct gm_node_message *message
 		*next = 0;
 		result = map->mapped == map->total ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 	}
-	gm_node_close_all(message);
+	gm_rpc_close_all(message);
 	return result;
 }
 
 /* The native error for an open of memory that is gone or unknown. */
-static CUresult ask_failed(const struct gm_ipc_handle *handle, enum gm_node_result why)
+static CUresult ask_failed(const struct gm_ipc_handle *handle, enum gm_rpc_result why)
 {
-	bool expected = why == GM_NODE_GONE || why == GM_NODE_REFUSED;
+	bool expected = why == GM_RPC_GONE || why == GM_RPC_REFUSED;
 	gm_msg(expected ? GM_MSG_NOTICE : GM_MSG_WARN,
 	       "cuIpcOpenMemHandle: no memory from process %u: %s", handle->node.pid,
-	       gm_node_why(why));
-	return why == GM_NODE_UNABLE ? CUDA_ERROR_MAP_FAILED : CUDA_ERROR_INVALID_HANDLE;
+	       gm_rpc_why(why));
+	return why == GM_RPC_UNABLE ? CUDA_ERROR_MAP_FAILED : CUDA_ERROR_INVALID_HANDLE;
 }
 
 /* It works or moves its memory for too long, or lacks memory to wake. */
@@ -123,22 +123,22 @@ static CUresult wake_failed(const struct gm_ipc_handle *handle)
 	return CUDA_ERROR_INVALID_HANDLE;
 }
 
-static CUresult map_ask(struct gm_ipc_map *map, const struct gm_node_link *link,
+static CUresult map_ask(struct gm_ipc_map *map, const struct gm_rpc_link *link,
 			const struct gm_ipc_handle *handle)
 {
 	struct gm_ipc_request request = {.handle = *handle};
-	struct gm_node_message message;
+	struct gm_rpc_message message;
 	bool again = false;
 	do {
 		if (again && gm_clock_ns() >= link->end)
 			return wake_failed(handle);
 		if (again)
 			gm_sys_nap(NAP);
-		enum gm_node_result answer =
-			gm_node_ask(link, GM_NODE_IPC_OPEN, &request, sizeof request, &message);
-		if (again && answer == GM_NODE_SILENT)
+		enum gm_rpc_result answer =
+			gm_rpc_ask(link, GM_RPC_IPC_OPEN, &request, sizeof request, &message);
+		if (again && answer == GM_RPC_SILENT)
 			return wake_failed(handle);
-		if (answer != GM_NODE_OK)
+		if (answer != GM_RPC_OK)
 			return ask_failed(handle, answer);
 		CUresult result = map_take(map, &message, &request.first, &again);
 		if (result != CUDA_SUCCESS) {
@@ -153,12 +153,12 @@ static CUresult map_ask(struct gm_ipc_map *map, const struct gm_node_link *link,
 static CUresult map_all(struct gm_ipc_map *map, const struct gm_ipc_handle *handle,
 			const struct gm_context *context)
 {
-	struct gm_node_link link;
-	enum gm_node_result reached = gm_node_connect(&handle->node, PATIENCE, &link);
-	if (reached != GM_NODE_OK)
+	struct gm_rpc_link link;
+	enum gm_rpc_result reached = gm_rpc_connect(&handle->node, PATIENCE, &link);
+	if (reached != GM_RPC_OK)
 		return ask_failed(handle, reached);
 	CUresult result = map_ask(map, &link, handle);
-	gm_node_disconnect(&link);
+	gm_rpc_disconnect(&link);
 	if (result == CUDA_SUCCESS && map_allow(map, context) != CUDA_SUCCESS) {
 		gm_msg(GM_MSG_WARN,
 		       "cuIpcOpenMemHandle: device %u cannot reach memory of device %u",

@@ -11,7 +11,7 @@
 #include "base/fd.h"
 #include "base/lock.h"
 #include "base/sys.h"
-#include "shim/device.h"
+#include "shim/memory/device.h"
 
 #define PAGE 4096u
 #define PAGES 1024u    /* at most: the kernel limits the number of mappings of a process */

@@ -8,7 +8,7 @@
 #include "shim/kernel/heaplimit.h"
 
 #include "base/size.h"
-#include "shim/retry.h"
+#include "shim/memory/retry.h"
 
 #define STEP (64 * GM_KIB)
 

@@ -11,12 +11,12 @@
 #include "knob/knob.h"
 #include "residency/door.h"
 #include "shim/context/capture.h"
-#include "shim/device.h"
 #include "shim/foreign/graph.h"
+#include "shim/idle/trim.h"
 #include "shim/kernel/heaplimit.h"
 #include "shim/kernel/inkernel_log.h"
 #include "shim/kernel/watched.h"
-#include "shim/trim.h"
+#include "shim/memory/device.h"
 #include "takeover/helper.h"
 
 /* The longest wait of a thread that needs a context for the thread that takes it over. The wait is

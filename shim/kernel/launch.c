@@ -9,10 +9,10 @@
 #include "shim/kernel/launch.h"
 
 #include "log/count.h"
+#include "shim/context/submit.h"
 #include "shim/kernel/handle.h"
 #include "shim/kernel/inkernel.h"
-#include "shim/order/order.h"
-#include "shim/retry.h"
+#include "shim/memory/retry.h"
 
 atomic_uint gm_launch_watched;
 

@@ -15,8 +15,8 @@
 #include "shim/kernel/inkernel.h"
 #include "shim/kernel/inkernel_log.h"
 #include "shim/kernel/launch.h"
-#include "shim/refusal.h"
-#include "shim/retry.h"
+#include "shim/memory/retry.h"
+#include "shim/sleep/refusal.h"
 
 static struct gm_context *context_here(void)
 {

@@ -13,7 +13,7 @@
 #include "shim/block/network.h"
 #include "shim/call.h"
 #include "shim/context/capture.h"
-#include "shim/device.h"
+#include "shim/memory/device.h"
 #include "shim/torch/border.h"
 #include "shim/torch/origin.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Messages between preloaded processes, and of `gpumemstat sleep` and `wake`, through src/node. */
+/* Messages between preloaded processes, and of `gpumemstat sleep` and `wake`, through src/rpc. */
 #ifndef GM_RESIDENCY_CONTROL_H
 #define GM_RESIDENCY_CONTROL_H
 
@@ -10,7 +10,7 @@
 /* The state of a process whose door is shut for a HOLD, beside those of enum gm_door_state. */
 #define GM_CONTROL_HELD 3u
 
-/* The requests HOLD and STEP (shim/orders.h). */
+/* The requests HOLD and STEP (shim/sleep/orders.h). */
 struct gm_hold_request {
 	uint64_t ns; /* HOLD: that the process has to shut its door; STEP: that it stays open */
 };
@@ -49,8 +49,8 @@ struct gm_given {
 	uint64_t given; /* total bytes returned to the driver for them */
 };
 
-/* Turns (shim/turns.h). The request TURN: may the process that answers sleep for the one that asks?
- * `sleep`: 1, it shall do so now. */
+/* Turns (shim/sleep/turns.h). The request TURN: may the process that answers sleep for the one that
+ * asks? `sleep`: 1, it shall do so now. */
 struct gm_turn_request {
 	unsigned char gpu[16]; /* UUID of the device that lacks memory */
 	uint64_t sleep;

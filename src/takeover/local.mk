@@ -16,7 +16,7 @@ helper_cubins := $(foreach arch,$(gpu_archs),$(helper_names:%=%D%/%.$(arch).cubi
 CLEANFILES += $(helper_images) $(helper_texts) %D%/images.S %D%/*.cubin %D%/*.ptx
 DEVICE_CODE += $(helper_images) $(helper_texts)
 gpu_cubins += $(helper_cubins)
-$(helper_cubins): %D%/helper.sh %D%/helper.cu %D%/empty.cu %D%/helper.h $(wildcard $(srcdir)/src/heap/device/*.h)
+$(helper_cubins): %D%/helper.sh %D%/helper.cu %D%/empty.cu %D%/helper.h $(wildcard $(srcdir)/src/heap/device/*.h $(srcdir)/src/heap/policies/*.h)
 	$(AM_V_GEN)$(MKDIR_P) $(@D) && $(SHELL) $(srcdir)/src/takeover/helper.sh compile '$(NVCC)' $(srcdir)/src $@
 $(helper_images): %.fatbin: $(foreach arch,$(gpu_archs),%.$(arch).cubin) src/takeover/helper.sh src/gpu_archs
 	$(AM_V_GEN)$(SHELL) $(srcdir)/src/takeover/helper.sh bind '$(NVCC)' $(srcdir)/src $@ $(gpu_oldest) $(gpu_archs)

@@ -45,7 +45,7 @@ points+='|pthread_cond_wait|pthread_cond_timedwait|pthread_join|sem_wait|fsync|f
 points+='|fwrite|fclose|printf|fprintf|dprintf'
 check "no cancellation point on threads of the program" \
 	"$(grep -nE "(^|[^A-Za-z0-9_>.])($points)\(" $(printf '%s\n' $code | grep -E '^(src|shim)/') |
-		grep -vE '^src/(driver/null|sim/|heap/device/|log/(read|load|check)\.c)|^shim/trim\.c|/\*|^\S+\s+\*' |
+		grep -vE '^src/(driver/null|sim/|heap/(device|policies)/|log/(read|load|check)\.c)|^shim/idle/trim\.c|/\*|^\S+\s+\*' |
 		grep -v '^src/base/lock\.c:.*pthread_cond_wait(condition, &lock->mutex)')"
 
 # Calls on threads of the program. Headers are exempt: base/sys.h only declares such functions.
@@ -53,7 +53,7 @@ calls='gm_sys_[a-z_]+|syscall|mmap|munmap|memfd_create|dlopen|dl_iterate_phdr|re
 calls+='|sched_yield|gm_lock_wait|pthread_(mutex|rwlock|cond)_[a-z]*(lock|wait)|pthread_create|(cuEvent|cuCtx)Synchronize'
 check "doc/host-calls.md names every file with a system call, a lock or a wait" "$(
 	grep -lE "(^|[^A-Za-z0-9_])($calls)\(" $(printf '%s\n' $code | grep -E '^(src|shim|api)/.*\.[ch]$') |
-		grep -vE '^src/(driver/|sim/|heap/device/|log/(read|load|check)\.c|base/(sys|glibc)\.[ch]|.*\.h$)|^shim/trim\.c' |
+		grep -vE '^src/(driver/|sim/|heap/(device|policies)/|log/(read|load|check)\.c|base/(sys|glibc)\.[ch]|.*\.h$)|^shim/idle/trim\.c' |
 		while read -r file; do grep -qF "\`$file\`" doc/host-calls.md || echo "$file"; done)"
 
 check "gpumem-knobs(7) documents every knob once, with a value to begin with and its default" "$(

@@ -8,8 +8,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "node/wire.h"
 #include "program.h"
+#include "rpc/wire.h"
 #include "shim/ipc/handle.h"
 
 enum { PARTS = 40 };
@@ -34,11 +34,11 @@ static int listener_make(void)
 	struct sockaddr_un name;
 	CUuuid uuid;
 	MUST(cuDeviceGetUuid(&uuid, 0));
-	handle.node = (struct gm_node_address){.magic = GM_NODE_MAGIC,
-					       .user = geteuid(),
-					       .pid = (uint32_t)getpid(),
-					       .net = gm_wire_net(),
-					       .nonce = 0x77};
+	handle.node = (struct gm_rpc_address){.magic = GM_RPC_MAGIC,
+					      .user = geteuid(),
+					      .pid = (uint32_t)getpid(),
+					      .net = gm_wire_net(),
+					      .nonce = 0x77};
 	memcpy(handle.node.gpu, &uuid, sizeof handle.node.gpu);
 	const socklen_t n = gm_wire_name(&name, &handle.node);
 	const int fd = socket(AF_UNIX, SOCK_SEQPACKET, 0);
@@ -64,14 +64,14 @@ static int memory_make(void)
 
 static bool part_send(int to, int memory, uint64_t first)
 {
-	static const struct gm_wire_head head = {GM_NODE_MAGIC, GM_NODE_IPC_OPEN, GM_NODE_OK};
+	static const struct gm_wire_head head = {GM_RPC_MAGIC, GM_RPC_IPC_OPEN, GM_RPC_OK};
 	const struct gm_ipc_reply reply = {.size = PARTS * 2 * MIB,
 					   .total = PARTS * 2 * MIB,
 					   .chunks = PARTS,
 					   .first = first,
 					   .n = 1,
 					   .part = {2 * MIB}};
-	struct gm_node_message message = {.size = sizeof reply, .n_fds = 1, .fds = {memory}};
+	struct gm_rpc_message message = {.size = sizeof reply, .n_fds = 1, .fds = {memory}};
 	memcpy(message.data, &reply, sizeof reply);
 	return gm_wire_send(to, &head, &message);
 }

@@ -5,7 +5,7 @@ UNIT_LDADD = libgmsim.la libgm.la -lpthread -ldl
 include tests/unit/base.mk
 include tests/unit/knob.mk
 include tests/unit/log.mk
-include tests/unit/node.mk
+include tests/unit/rpc.mk
 include tests/unit/driver.mk
 include tests/unit/copy.mk
 include tests/unit/pool.mk

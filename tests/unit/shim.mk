@@ -21,14 +21,14 @@ tests_unit_test_handle_CPPFLAGS = $(AM_CPPFLAGS) $(GM_GLIBC)
 tests_unit_test_handle_LDFLAGS = -Wl,--wrap=calloc
 tests_unit_test_handle_LDADD = $(UNIT_LDADD)
 UNIT_TESTS += tests/unit/test_sleep_bounds
-tests_unit_test_sleep_bounds_SOURCES = tests/unit/test_sleep_bounds.c shim/sleep_bounds.h
+tests_unit_test_sleep_bounds_SOURCES = tests/unit/test_sleep_bounds.c shim/sleep/sleep_bounds.h
 tests_unit_test_sleep_bounds_LDADD = $(UNIT_LDADD)
-UNIT_TESTS += tests/unit/test_others
-tests_unit_test_others_SOURCES = tests/unit/test_others.c shim/others.c shim/others.h
-tests_unit_test_others_CPPFLAGS = $(AM_CPPFLAGS) $(GM_GLIBC)
-tests_unit_test_others_LDFLAGS = -Wl,--wrap=clock_gettime,--wrap=gm_sys_nap,--wrap=gm_node_each,--wrap=gm_node_connect \
-	-Wl,--wrap=gm_node_send,--wrap=gm_node_receive,--wrap=gm_node_disconnect
-tests_unit_test_others_LDADD = $(UNIT_LDADD)
+UNIT_TESTS += tests/unit/test_demand
+tests_unit_test_demand_SOURCES = tests/unit/test_demand.c shim/idle/demand.c shim/idle/demand.h
+tests_unit_test_demand_CPPFLAGS = $(AM_CPPFLAGS) $(GM_GLIBC)
+tests_unit_test_demand_LDFLAGS = -Wl,--wrap=clock_gettime,--wrap=gm_sys_nap,--wrap=gm_rpc_each,--wrap=gm_rpc_connect \
+	-Wl,--wrap=gm_rpc_send,--wrap=gm_rpc_receive,--wrap=gm_rpc_disconnect
+tests_unit_test_demand_LDADD = $(UNIT_LDADD)
 UNIT_TESTS += tests/unit/test_opens
 tests_unit_test_opens_SOURCES = tests/unit/test_opens.c shim/ipc/opens.c shim/ipc/opens.h
 tests_unit_test_opens_CPPFLAGS = $(AM_CPPFLAGS) $(GM_GLIBC) -I$(top_srcdir)
@@ -39,13 +39,13 @@ tests_unit_test_segments_SOURCES = tests/unit/host_fails.h tests/unit/test_segme
 tests_unit_test_segments_LDFLAGS = -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc
 tests_unit_test_segments_LDADD = $(UNIT_LDADD)
 UNIT_TESTS += tests/unit/test_rest
-tests_unit_test_rest_SOURCES = tests/unit/test_rest.c shim/rest.c shim/rest.h
+tests_unit_test_rest_SOURCES = tests/unit/test_rest.c shim/sleep/rest.c shim/sleep/rest.h
 tests_unit_test_rest_CPPFLAGS = $(AM_CPPFLAGS) $(GM_GLIBC) -I$(top_srcdir)
-tests_unit_test_rest_LDFLAGS = -Wl,--wrap=clock_gettime,--wrap=gm_node_serve
+tests_unit_test_rest_LDFLAGS = -Wl,--wrap=clock_gettime,--wrap=gm_rpc_serve
 tests_unit_test_rest_LDADD = $(UNIT_LDADD)
 UNIT_TESTS += tests/unit/test_turns
-tests_unit_test_turns_SOURCES = tests/unit/test_turns.c shim/turns.c shim/turns.h
+tests_unit_test_turns_SOURCES = tests/unit/test_turns.c shim/sleep/turns.c shim/sleep/turns.h
 tests_unit_test_turns_CPPFLAGS = $(AM_CPPFLAGS) $(GM_GLIBC) -I$(top_srcdir)
-tests_unit_test_turns_LDFLAGS = -Wl,--wrap=clock_gettime,--wrap=gm_sys_nap,--wrap=gm_node_join,--wrap=gm_node_each \
-	-Wl,--wrap=gm_node_connect,--wrap=gm_node_send,--wrap=gm_node_receive,--wrap=gm_node_disconnect,--wrap=gm_pool_stats
+tests_unit_test_turns_LDFLAGS = -Wl,--wrap=clock_gettime,--wrap=gm_sys_nap,--wrap=gm_rpc_join,--wrap=gm_rpc_each \
+	-Wl,--wrap=gm_rpc_connect,--wrap=gm_rpc_send,--wrap=gm_rpc_receive,--wrap=gm_rpc_disconnect,--wrap=gm_pool_stats
 tests_unit_test_turns_LDADD = $(UNIT_LDADD)

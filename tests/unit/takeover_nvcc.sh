@@ -34,11 +34,11 @@ again=
 piled() { # piled BYTES
 	rm -rf "$out/src"
 	mkdir -p "$out/src/heap" "$out/src/takeover"
-	cp -r "$top/src/heap/device" "$out/src/heap"
+	cp -r "$top/src/heap/device" "$top/src/heap/policies" "$out/src/heap"
 	cp "$top"/src/takeover/*.{cu,h} "$out/src/takeover"
 	chmod -R u+w "$out/src" # make distcheck has a source folder that cannot be written to
 	sed -i -e '/^GM_DEVICE void \*gm_bump_malloc/i GM_DEVICE_SLOW size_t gm_bump_pile(size_t size)\n{\n\tvolatile char pile['"$1"'];\n\tfor (uint32_t i = 0; i < sizeof pile; i++)\n\t\tpile[i] = (char)size;\n\treturn pile[size % sizeof pile] + (size < 3 ? size : '"$again"'(size / 3));\n}\n' \
-		-e 's/^\tuint32_t steps = size ? /\tsize = gm_bump_pile(size);\n&/' "$out/src/heap/device/bump.h"
+		-e 's/^\tuint32_t steps = size ? /\tsize = gm_bump_pile(size);\n&/' "$out/src/heap/policies/bump.h"
 	rm -f "$out"/bump.*
 	helper compile "$out/src" "$out/bump.$oldest.cubin" && helper bind "$out/src" "$out/bump.fatbin" "$oldest" "$oldest"
 }

@@ -9,7 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "../../shim/device.h"
+#include "../../shim/memory/device.h"
 
 #include "../tap.h"
 

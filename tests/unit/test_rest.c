@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* May the process sleep for another one (shim/rest.h): the replies, with a clock that only the test
- * advances. The door is the real one. Linked with --wrap for the clock and nodes. */
-#include "../../shim/rest.h"
+/* May the process sleep for another one (shim/sleep/rest.h): the replies, with a clock that only
+ * the test advances. The door is the real one. Linked with --wrap for the clock and nodes. */
+#include "../../shim/sleep/rest.h"
 
 #include <string.h>
 #include <time.h>
 
 #include "../../shim/call.h"
 #include "../../shim/context/capture.h"
-#include "../../shim/device.h"
 #include "../../shim/ipc/ipc.h"
-#include "../../shim/moves.h"
-#include "../../shim/refusal.h"
+#include "../../shim/memory/device.h"
+#include "../../shim/sleep/moves.h"
+#include "../../shim/sleep/refusal.h"
 #include "log/count.h"
-#include "node/node.h"
 #include "residency/control.h"
 #include "residency/door.h"
+#include "rpc/rpc.h"
 
 #include "../tap.h"
 
@@ -29,7 +29,7 @@ struct gm_driver gm_shim_driver;
 atomic_size_t gm_ipc_open;
 
 static uint64_t now = 1000 * MS;
-static gm_node_answer *answer;
+static gm_rpc_answer *answer;
 static struct gm_pool_stats stats;
 static bool captures;
 static enum gm_refusal refuses;
@@ -37,7 +37,7 @@ static unsigned orders;
 static int order_error;
 
 int __wrap_clock_gettime(clockid_t id, struct timespec *out);
-void __wrap_gm_node_serve(enum gm_node_kind kind, gm_node_answer *to);
+void __wrap_gm_rpc_serve(enum gm_rpc_kind kind, gm_rpc_answer *to);
 
 int __wrap_clock_gettime(clockid_t id, struct timespec *out)
 {
@@ -46,9 +46,9 @@ int __wrap_clock_gettime(clockid_t id, struct timespec *out)
 	return 0;
 }
 
-void __wrap_gm_node_serve(enum gm_node_kind kind, gm_node_answer *to)
+void __wrap_gm_rpc_serve(enum gm_rpc_kind kind, gm_rpc_answer *to)
 {
-	answer = kind == GM_NODE_TURN ? to : answer;
+	answer = kind == GM_RPC_TURN ? to : answer;
 }
 
 /* Each device with a pool has the same. */
@@ -91,11 +91,11 @@ static CUresult wake(uint64_t since)
 
 static struct gm_turn_reply ask(uint64_t sleep)
 {
-	struct gm_node_message message = {.size = 0};
+	struct gm_rpc_message message = {.size = 0};
 	struct gm_turn_request q = {.sleep = sleep};
 	struct gm_turn_reply r = {.state = 99};
 	memcpy(q.gpu, gm_shim_devices[0].uuid, sizeof q.gpu);
-	if (answer(&q, sizeof q, &message) == GM_NODE_OK && message.size == sizeof r)
+	if (answer(&q, sizeof q, &message) == GM_RPC_OK && message.size == sizeof r)
 		memcpy(&r, message.data, sizeof r);
 	return r;
 }
@@ -250,10 +250,10 @@ static void sharing(void)
 
 static void odd_requests(void)
 {
-	struct gm_node_message message = {.size = 0};
+	struct gm_rpc_message message = {.size = 0};
 	struct gm_turn_request q = {.gpu = {9}};
-	TAP_IS(answer(&q, sizeof q - 1, &message), GM_NODE_REFUSED, "a short request is refused");
-	TAP_IS(answer(&q, sizeof q, &message), GM_NODE_REFUSED, "so is an unknown device");
+	TAP_IS(answer(&q, sizeof q - 1, &message), GM_RPC_REFUSED, "a short request is refused");
+	TAP_IS(answer(&q, sizeof q, &message), GM_RPC_REFUSED, "so is an unknown device");
 	atomic_store(&gm_shim_state, GM_SHIM_OFF);
 	TAP_IS(ask(0).state, 99, "and any, if the process has no pools any more");
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Bounds of a sleep (shim/sleep_bounds.h): GPUMEM_SLEEP_STORE and the time of GPUMEM_SLEEP. */
-#include "../../shim/sleep_bounds.h"
+/* Bounds of a sleep (shim/sleep/sleep_bounds.h): GPUMEM_SLEEP_STORE and the time of GPUMEM_SLEEP.
+ */
+#include "../../shim/sleep/sleep_bounds.h"
 
 #include "base/size.h"
 

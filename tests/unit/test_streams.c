@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Blocks kept for streams of two contexts (core/stream.c), on the simulated driver. */
-#include "core/stream.h"
+/* Blocks kept for streams of two contexts (library/stream.c), on the simulated driver. */
+#include "library/stream.h"
 
 #include <sched.h>
 

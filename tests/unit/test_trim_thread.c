@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The thread of shim/trim.c, on pools and heaps under the test's control: its start, its end, a
- * failure to start it, and its last driver call before the process exits.
+ * The thread of shim/idle/trim.c, on pools and heaps under the test's control: its start, its end,
+ * a failure to start it, and its last driver call before the process exits.
  */
 #include <sched.h>
 #include <semaphore.h>
@@ -22,7 +22,7 @@ static uint64_t exit_waits = UINT64_MAX / 2;
 #define gm_knob_get knobs_by_test
 #include "../../src/base/worker.c"
 /* after it */
-#include "../../shim/trim.c"
+#include "../../shim/idle/trim.c"
 #undef gm_thread_start
 
 #include "../tap.h"

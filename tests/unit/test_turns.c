@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Waits for memory of other processes (shim/turns.h): the order, the bound, and who is asked. The
- * other processes are a table; linked with --wrap for the calls to them, the naps and the clock,
- * which only these calls advance. */
-#include "../../shim/turns.h"
+/* Waits for memory of other processes (shim/sleep/turns.h): the order, the bound, and who is asked.
+ * The other processes are a table; linked with --wrap for the calls to them, the naps and the
+ * clock, which only these calls advance. */
+#include "../../shim/sleep/turns.h"
 
 #include <string.h>
 #include <time.h>
 
-#include "../../shim/device.h"
+#include "../../shim/idle/demand.h"
 #include "../../shim/ipc/ipc.h"
-#include "../../shim/others.h"
-#include "../../shim/used.h"
+#include "../../shim/memory/device.h"
+#include "../../shim/memory/overhead.h"
 #include "log/count.h"
-#include "node/node.h"
 #include "residency/control.h"
 #include "residency/door.h"
+#include "rpc/rpc.h"
 
 #include "../tap.h"
 
@@ -39,16 +39,16 @@ static struct gm_rest_wait *wait;
 
 int __wrap_clock_gettime(clockid_t id, struct timespec *out);
 void __wrap_gm_sys_nap(uint64_t ns);
-int __wrap_gm_node_join(const unsigned char gpu[16], struct gm_node_address *out);
-void __wrap_gm_node_each(const unsigned char gpu[16],
-			 void (*each)(void *arg, const struct gm_node_address *address), void *arg);
-enum gm_node_result __wrap_gm_node_connect(const struct gm_node_address *to, uint64_t patience,
-					   struct gm_node_link *link);
-enum gm_node_result __wrap_gm_node_send(const struct gm_node_link *link, enum gm_node_kind kind,
-					const struct gm_node_message *request);
-enum gm_node_result __wrap_gm_node_receive(const struct gm_node_link *link, enum gm_node_kind kind,
-					   struct gm_node_message *reply);
-void __wrap_gm_node_disconnect(struct gm_node_link *link);
+int __wrap_gm_rpc_join(const unsigned char gpu[16], struct gm_rpc_address *out);
+void __wrap_gm_rpc_each(const unsigned char gpu[16],
+			void (*each)(void *arg, const struct gm_rpc_address *address), void *arg);
+enum gm_rpc_result __wrap_gm_rpc_connect(const struct gm_rpc_address *to, uint64_t patience,
+					 struct gm_rpc_link *link);
+enum gm_rpc_result __wrap_gm_rpc_send(const struct gm_rpc_link *link, enum gm_rpc_kind kind,
+				      const struct gm_rpc_message *request);
+enum gm_rpc_result __wrap_gm_rpc_receive(const struct gm_rpc_link *link, enum gm_rpc_kind kind,
+					 struct gm_rpc_message *reply);
+void __wrap_gm_rpc_disconnect(struct gm_rpc_link *link);
 void __wrap_gm_pool_stats(struct gm_pool *pool, struct gm_pool_stats *out);
 
 int __wrap_clock_gettime(clockid_t id, struct timespec *out)
@@ -63,37 +63,37 @@ void __wrap_gm_sys_nap(uint64_t ns)
 	now += ns;
 }
 
-int __wrap_gm_node_join(const unsigned char gpu[16], struct gm_node_address *out)
+int __wrap_gm_rpc_join(const unsigned char gpu[16], struct gm_rpc_address *out)
 {
 	(void)gpu;
-	*out = (struct gm_node_address){.nonce = 50};
+	*out = (struct gm_rpc_address){.nonce = 50};
 	return 0;
 }
 
-void __wrap_gm_node_each(const unsigned char gpu[16],
-			 void (*each)(void *arg, const struct gm_node_address *address), void *arg)
+void __wrap_gm_rpc_each(const unsigned char gpu[16],
+			void (*each)(void *arg, const struct gm_rpc_address *address), void *arg)
 {
 	(void)gpu;
 	for (unsigned i = 0; i < n_processes; i++)
-		each(arg, &(struct gm_node_address){.pid = i, .nonce = 49 + 2 * i});
+		each(arg, &(struct gm_rpc_address){.pid = i, .nonce = 49 + 2 * i});
 }
 
-enum gm_node_result __wrap_gm_node_connect(const struct gm_node_address *to, uint64_t patience,
-					   struct gm_node_link *link)
+enum gm_rpc_result __wrap_gm_rpc_connect(const struct gm_rpc_address *to, uint64_t patience,
+					 struct gm_rpc_link *link)
 {
 	(void)patience;
-	*link = (struct gm_node_link){.fd = (int)to->pid};
+	*link = (struct gm_rpc_link){.fd = (int)to->pid};
 	open_links++;
-	return GM_NODE_OK;
+	return GM_RPC_OK;
 }
 
-enum gm_node_result __wrap_gm_node_send(const struct gm_node_link *link, enum gm_node_kind kind,
-					const struct gm_node_message *request)
+enum gm_rpc_result __wrap_gm_rpc_send(const struct gm_rpc_link *link, enum gm_rpc_kind kind,
+				      const struct gm_rpc_message *request)
 {
 	struct gm_turn_request q;
 	memcpy(&q, request->data, sizeof q);
 	processes[link->fd].sleeps = q.sleep;
-	return kind == GM_NODE_TURN && request->size == sizeof q ? GM_NODE_OK : GM_NODE_UNABLE;
+	return kind == GM_RPC_TURN && request->size == sizeof q ? GM_RPC_OK : GM_RPC_UNABLE;
 }
 
 static void process_sleep(struct process *p)
@@ -104,13 +104,13 @@ static void process_sleep(struct process *p)
 	p->ordered = 0;
 }
 
-enum gm_node_result __wrap_gm_node_receive(const struct gm_node_link *link, enum gm_node_kind kind,
-					   struct gm_node_message *reply)
+enum gm_rpc_result __wrap_gm_rpc_receive(const struct gm_rpc_link *link, enum gm_rpc_kind kind,
+					 struct gm_rpc_message *reply)
 {
 	struct process *p = &processes[link->fd];
 	(void)kind;
 	if (p->refuses)
-		return GM_NODE_REFUSED;
+		return GM_RPC_REFUSED;
 	if (p->sleeps && p->reply.state == GM_TURN_IDLE) {
 		orders++;
 		p->ordered = now;
@@ -121,10 +121,10 @@ enum gm_node_result __wrap_gm_node_receive(const struct gm_node_link *link, enum
 	memcpy(reply->data, &p->reply, sizeof p->reply);
 	reply->size = sizeof p->reply;
 	reply->n_fds = 0;
-	return GM_NODE_OK;
+	return GM_RPC_OK;
 }
 
-void __wrap_gm_node_disconnect(struct gm_node_link *link)
+void __wrap_gm_rpc_disconnect(struct gm_rpc_link *link)
 {
 	(void)link;
 	open_links--;
@@ -152,23 +152,23 @@ void __wrap_gm_pool_stats(struct gm_pool *pool, struct gm_pool_stats *out)
 	*out = (struct gm_pool_stats){.away = away};
 }
 
-bool gm_others_are_overdue(uint64_t nonce, uint64_t at)
+bool gm_demand_is_overdue(uint64_t nonce, uint64_t at)
 {
 	(void)nonce, (void)at;
 	return false;
 }
 
-void gm_others_add_overdue(uint64_t nonce, uint64_t at)
+void gm_demand_add_overdue(uint64_t nonce, uint64_t at)
 {
 	(void)nonce, (void)at;
 }
 
-uint64_t gm_others_reclaim(unsigned ordinal)
+uint64_t gm_demand_reclaim(unsigned ordinal)
 {
 	return ordinal == 0 ? 7 : 0;
 }
 
-bool gm_used_read(unsigned ordinal, const struct gm_context *current, uint64_t *out)
+bool gm_overhead_read(unsigned ordinal, const struct gm_context *current, uint64_t *out)
 {
 	(void)ordinal, (void)current;
 	*out = available;

@@ -40,14 +40,14 @@ struct find {
 };
 
 /* Any user can bind a name with any pid; the connection shows whose name it is. */
-static void node_try(void *arg, const struct gm_node_address *address)
+static void node_try(void *arg, const struct gm_rpc_address *address)
 {
 	struct find *find = arg;
 	struct gm_chosen *chosen = &find->chosen;
-	if (address->pid != find->pid || (chosen->found && chosen->result == GM_NODE_OK))
+	if (address->pid != find->pid || (chosen->found && chosen->result == GM_RPC_OK))
 		return;
-	enum gm_node_result result = gm_node_connect(address, 0, &chosen->link);
-	if (!chosen->found || result != GM_NODE_STRANGER) {
+	enum gm_rpc_result result = gm_rpc_connect(address, 0, &chosen->link);
+	if (!chosen->found || result != GM_RPC_STRANGER) {
 		chosen->result = result;
 		chosen->error = errno;
 	}
@@ -60,10 +60,10 @@ void gm_selection_find(uint32_t pid, struct gm_chosen_list *out)
 	struct find find = {.pid = pid, .chosen = {.pid = pid, .link.fd = -1}};
 	for (unsigned missed = 0; missed < TRIES;) {
 		find.chosen.found = false;
-		gm_node_each(NULL, node_try, &find);
+		gm_rpc_each(NULL, node_try, &find);
 		missed += !find.chosen.found;
 		if (find.chosen.found &&
-		    (find.chosen.result != GM_NODE_SILENT || gm_clock_ns() >= end))
+		    (find.chosen.result != GM_RPC_SILENT || gm_clock_ns() >= end))
 			break;
 		gm_sys_nap(NAP);
 	}
@@ -150,24 +150,24 @@ bool gm_selection_get(const struct gm_options *options, const char *command,
 
 /* A process; it has a node for each of its GPUs, all with one nonce. */
 struct node {
-	struct gm_node_address address;
-	enum gm_node_result result; /* SILENT: its queue of connections was full so far */
+	struct gm_rpc_address address;
+	enum gm_rpc_result result; /* SILENT: its queue of connections was full so far */
 	int error;
-	struct gm_node_link link;
+	struct gm_rpc_link link;
 };
 
 struct nodes {
 	GM_ARRAY(struct node) a;
 };
 
-static void node_add(void *arg, const struct gm_node_address *address)
+static void node_add(void *arg, const struct gm_rpc_address *address)
 {
 	struct nodes *nodes = arg;
 	for (size_t i = 0; i < nodes->a.n; i++)
 		if (nodes->a.at[i].address.pid == address->pid &&
 		    nodes->a.at[i].address.nonce == address->nonce)
 			return;
-	if (!gm_array_push(&nodes->a, (struct node){*address, GM_NODE_SILENT, 0, {.fd = -1}}))
+	if (!gm_array_push(&nodes->a, (struct node){*address, GM_RPC_SILENT, 0, {.fd = -1}}))
 		memory_exhausted();
 }
 
@@ -179,11 +179,11 @@ static void nodes_connect(struct nodes *nodes)
 		waits = false;
 		for (size_t i = 0; i < nodes->a.n; i++) {
 			struct node *node = &nodes->a.at[i];
-			if (node->result != GM_NODE_SILENT)
+			if (node->result != GM_RPC_SILENT)
 				continue;
-			node->result = gm_node_connect(&node->address, 0, &node->link);
+			node->result = gm_rpc_connect(&node->address, 0, &node->link);
 			node->error = errno;
-			waits |= node->result == GM_NODE_SILENT && gm_clock_ns() < end;
+			waits |= node->result == GM_RPC_SILENT && gm_clock_ns() < end;
 		}
 		if (waits)
 			gm_sys_nap(NAP);
@@ -198,7 +198,7 @@ static int node_pid(const struct node *node)
 	socklen_t n = sizeof peer;
 	struct stat st;
 	char path[64];
-	if (node->result == GM_NODE_OK)
+	if (node->result == GM_RPC_OK)
 		return getsockopt(node->link.fd, SOL_SOCKET, SO_PEERCRED, &peer, &n) == 0 ? peer.pid
 											  : 0;
 	snprintf(path, sizeof path, "/proc/%u", node->address.pid);
@@ -217,21 +217,21 @@ void gm_selection_choose(const struct gm_selection *selection, struct gm_chosen_
 	for (unsigned i = 0; i < TRIES; i++) {
 		if (i)
 			gm_sys_nap(NAP);
-		gm_node_each(NULL, node_add, &nodes);
+		gm_rpc_each(NULL, node_add, &nodes);
 	}
 	nodes_connect(&nodes);
 	for (size_t i = 0; i < nodes.a.n; i++) {
 		struct node *node = &nodes.a.at[i];
 		const int pid = node_pid(node);
 		const bool lasts =
-			node->result == GM_NODE_OK ||
-			(pid && (node->result == GM_NODE_SILENT || node->result == GM_NODE_UNABLE));
+			node->result == GM_RPC_OK ||
+			(pid && (node->result == GM_RPC_SILENT || node->result == GM_RPC_UNABLE));
 		if (lasts && selection->takes(pid, selection->value))
 			chosen_add(out,
 				   (struct gm_chosen){pid ? (uint32_t)pid : node->address.pid, true,
 						      node->result, node->error, node->link});
-		else if (node->result == GM_NODE_OK)
-			gm_node_disconnect(&node->link);
+		else if (node->result == GM_RPC_OK)
+			gm_rpc_disconnect(&node->link);
 	}
 	gm_array_free(&nodes.a);
 	if (out->a.n)

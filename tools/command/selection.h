@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The processes that sleep and wake ask: one by its number, or those that an option chooses out of
- * all nodes of this user (node/node.h). Single-threaded. */
+ * all nodes of this user (rpc/rpc.h). Single-threaded. */
 #ifndef GM_TOOLS_COMMAND_SELECTION_H
 #define GM_TOOLS_COMMAND_SELECTION_H
 
@@ -8,15 +8,15 @@
 #include <stdint.h>
 
 #include "base/array.h"
-#include "node/node.h"
+#include "rpc/rpc.h"
 #include "tools/options.h"
 
 struct gm_chosen {
-	uint32_t pid;		    /* as this process sees it */
-	bool found;		    /* it has a node */
-	enum gm_node_result result; /* OK: `link` is connected, and is the caller's */
-	int error;		    /* errno of the result UNABLE */
-	struct gm_node_link link;
+	uint32_t pid;		   /* as this process sees it */
+	bool found;		   /* it has a node */
+	enum gm_rpc_result result; /* OK: `link` is connected, and is the caller's */
+	int error;		   /* errno of the result UNABLE */
+	struct gm_rpc_link link;
 };
 
 struct gm_chosen_list {

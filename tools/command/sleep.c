@@ -2,7 +2,7 @@
 /*
  * sleep and wake: send an order to the node of each process, which replies at once; then poll all
  * until each is done. The processes of a job or tree may wait for each other: first all shut their
- * doors, then they move (shim/orders.h).
+ * doors, then they move (shim/sleep/orders.h).
  */
 #include <errno.h>
 #include <stdarg.h>
@@ -14,10 +14,10 @@
 #include "base/clock.h"
 #include "base/size.h"
 #include "base/sys.h"
-#include "node/node.h"
 #include "residency/control.h"
 #include "residency/door.h"
 #include "residency/move.h"
+#include "rpc/rpc.h"
 #include "tools/command/selection.h"
 #include "tools/log/process.h"
 #include "tools/options.h"
@@ -38,8 +38,8 @@
 struct target {
 	struct gm_chosen chosen;
 	char program[64];
-	enum gm_node_kind awaited; /* the request that was sent */
-	bool replied;		   /* `control` is known */
+	enum gm_rpc_kind awaited; /* the request that was sent */
+	bool replied;		  /* `control` is known */
 	struct gm_control control;
 	bool ordered;	 /* it gets the present order */
 	uint64_t number; /* of that order; 0: not acknowledged */
@@ -86,55 +86,54 @@ static bool target_is_polled(const struct targets *t, const struct target *targe
 /* --- requests --- */
 
 /* A process that has ended or cannot sleep fails only if an operand named it. */
-static void target_refuse(struct target *target, enum gm_node_result result)
+static void target_refuse(struct target *target, enum gm_rpc_result result)
 {
-	const bool is_out =
-		result == GM_NODE_GONE || (result == GM_NODE_REFUSED && !target->replied);
+	const bool is_out = result == GM_RPC_GONE || (result == GM_RPC_REFUSED && !target->replied);
 	if (is_out && !target->named)
 		target->skipped = true;
-	else if (result == GM_NODE_REFUSED && target->replied)
+	else if (result == GM_RPC_REFUSED && target->replied)
 		target_fail(target, "it ends, or has an older release of gpumem");
-	else if (result == GM_NODE_REFUSED)
+	else if (result == GM_RPC_REFUSED)
 		target_fail(target, "it was not started with GPUMEM_SLEEP=1, or it ends");
 	else
-		target_fail(target, "%s", gm_node_why(result));
+		target_fail(target, "%s", gm_rpc_why(result));
 }
 
-static void request_send(const struct targets *t, struct target *target, enum gm_node_kind kind)
+static void request_send(const struct targets *t, struct target *target, enum gm_rpc_kind kind)
 {
-	struct gm_node_message request = {.size = 0};
-	if (kind == GM_NODE_HOLD || kind == GM_NODE_STEP) {
+	struct gm_rpc_message request = {.size = 0};
+	if (kind == GM_RPC_HOLD || kind == GM_RPC_STEP) {
 		request.size = sizeof t->request;
 		memcpy(request.data, &t->request, sizeof t->request);
 	}
 	target->awaited = kind;
 	target->chosen.link.end = gm_clock_ns() + (t->holds ? HOLD_PATIENCE : PATIENCE);
-	enum gm_node_result result = gm_node_send(&target->chosen.link, kind, &request);
-	if (result != GM_NODE_OK)
+	enum gm_rpc_result result = gm_rpc_send(&target->chosen.link, kind, &request);
+	if (result != GM_RPC_OK)
 		target_refuse(target, result);
 }
 
 static void reply_take(struct target *target)
 {
-	struct gm_node_message reply;
-	enum gm_node_result result = gm_node_receive(&target->chosen.link, target->awaited, &reply);
-	if (result != GM_NODE_OK) {
+	struct gm_rpc_message reply;
+	enum gm_rpc_result result = gm_rpc_receive(&target->chosen.link, target->awaited, &reply);
+	if (result != GM_RPC_OK) {
 		target_refuse(target, result);
 		return;
 	}
 	if (reply.size == sizeof target->control) {
 		memcpy(&target->control, reply.data, sizeof target->control);
-		if (target->awaited != GM_NODE_RESIDENCY)
+		if (target->awaited != GM_RPC_RESIDENCY)
 			target->number = target->control.asked;
 		target->replied = true;
 	} else {
-		target_refuse(target, GM_NODE_GARBLED);
+		target_refuse(target, GM_RPC_GARBLED);
 	}
-	gm_node_close_all(&reply);
+	gm_rpc_close_all(&reply);
 }
 
 /* Ask all that are not done yet, or are to be polled, before any reply is read. */
-static void targets_ask(struct targets *t, enum gm_node_kind kind)
+static void targets_ask(struct targets *t, enum gm_rpc_kind kind)
 {
 	for (size_t i = 0; i < t->a.n; i++)
 		if (target_is_polled(t, &t->a.at[i]))
@@ -153,7 +152,7 @@ static bool targets_wait(const struct targets *t)
 }
 
 /* Give an order to those with `ordered` set. */
-static void targets_tell(struct targets *t, enum gm_node_kind order)
+static void targets_tell(struct targets *t, enum gm_rpc_kind order)
 {
 	for (size_t i = 0; i < t->a.n; i++)
 		if (t->a.at[i].ordered)
@@ -162,12 +161,12 @@ static void targets_tell(struct targets *t, enum gm_node_kind order)
 }
 
 /* The same, and wait until all have obeyed or refused. */
-static void targets_order(struct targets *t, enum gm_node_kind order)
+static void targets_order(struct targets *t, enum gm_rpc_kind order)
 {
 	targets_tell(t, order);
 	while (targets_wait(t)) {
 		gm_sys_nap(NAP);
-		targets_ask(t, GM_NODE_RESIDENCY);
+		targets_ask(t, GM_RPC_RESIDENCY);
 	}
 }
 
@@ -256,7 +255,7 @@ static void targets_step(struct targets *t, uint64_t *ns)
 		if (!target->stepped)
 			continue;
 		target->number = 0;
-		request_send(t, target, GM_NODE_STEP);
+		request_send(t, target, GM_RPC_STEP);
 	}
 	for (size_t i = 0; i < t->a.n; i++)
 		if (t->a.at[i].stepped && !target_is_over(&t->a.at[i]))
@@ -287,7 +286,7 @@ static bool targets_hold(struct targets *t, uint64_t ns)
 		t->a.at[i].stepped = false;
 	t->request.ns = ns;
 	if (!targets_fail_any(t))
-		targets_tell(t, GM_NODE_HOLD);
+		targets_tell(t, GM_RPC_HOLD);
 	for (refusals_take(t, &held); hold_goes_on(t) && now < end; refusals_take(t, &held)) {
 		if (held != before)
 			changed = now;
@@ -297,7 +296,7 @@ static bool targets_hold(struct targets *t, uint64_t ns)
 			before = 0;
 		}
 		gm_sys_nap(HOLD_NAP);
-		targets_ask(t, GM_NODE_RESIDENCY);
+		targets_ask(t, GM_RPC_RESIDENCY);
 		now = gm_clock_ns();
 	}
 	for (size_t i = 0; i < t->a.n && now >= end; i++) {
@@ -315,7 +314,7 @@ static void targets_let_go(struct targets *t)
 {
 	for (size_t i = 0; i < t->a.n; i++)
 		t->a.at[i].ordered &= t->a.at[i].number != 0;
-	targets_tell(t, GM_NODE_LET);
+	targets_tell(t, GM_RPC_LET);
 	for (size_t i = 0; i < t->a.n; i++) {
 		struct target *target = &t->a.at[i];
 		*target->control.refused_for = '\0';
@@ -340,7 +339,7 @@ static bool targets_stop(struct targets *t)
 {
 	bool stopped = false, again = true;
 	t->holds = true;
-	targets_ask(t, GM_NODE_RESIDENCY); /* who takes orders? */
+	targets_ask(t, GM_RPC_RESIDENCY); /* who takes orders? */
 	for (unsigned tries = 0; tries < HOLDS && again && !stopped; tries++) {
 		if (tries)
 			targets_order_again(t);
@@ -361,13 +360,13 @@ static void targets_run(struct targets *t, bool together)
 	for (size_t i = 0; i < t->a.n; i++)
 		t->a.at[i].ordered = true;
 	if (!stops || targets_stop(t))
-		targets_order(t, !t->sleeps ? GM_NODE_WAKE : stops ? GM_NODE_GO : GM_NODE_SLEEP);
+		targets_order(t, !t->sleeps ? GM_RPC_WAKE : stops ? GM_RPC_GO : GM_RPC_SLEEP);
 	for (size_t i = 0; i < t->a.n; i++) {
 		struct target *target = &t->a.at[i];
 		if (target->ordered)
 			target_judge(target, target->control.refusal, t->sleeps);
 		if (target->chosen.link.fd >= 0)
-			gm_node_disconnect(&target->chosen.link);
+			gm_rpc_disconnect(&target->chosen.link);
 	}
 }
 
@@ -378,8 +377,8 @@ static void targets_add(struct targets *t, const struct gm_chosen *chosen, bool 
 	errno = chosen->error;
 	if (!chosen->found)
 		target_fail(&target, NOBODY);
-	else if (chosen->result != GM_NODE_OK)
-		target_fail(&target, "%s", gm_node_why(chosen->result));
+	else if (chosen->result != GM_RPC_OK)
+		target_fail(&target, "%s", gm_rpc_why(chosen->result));
 	if (!gm_array_push(&t->a, target)) {
 		gm_tool_error("out of memory");
 		exit(GM_EXIT_FAILED);

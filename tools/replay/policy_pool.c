@@ -210,7 +210,7 @@ static void *ordered_open(const struct gm_driver *driver, uint64_t memory, uint6
 	return state_open(driver, memory, limit, config);
 }
 
-/* Do the trims that the thread of shim/trim.c would have done until `now`. */
+/* Do the trims that the thread of shim/idle/trim.c would have done until `now`. */
 static void state_pass_time(struct state *state, uint64_t now)
 {
 	the_time = now;

@@ -8,18 +8,18 @@
 #define GM_HEAP_DEVICE_POLICIES_H
 
 #include "heap/device/aligned.h"
-#include "heap/device/bump.h"
-#include "heap/device/corw.h"
 #include "heap/device/granule.h"
-#include "heap/device/kma.h"
-#include "heap/device/ouro_s_c.h"
-#include "heap/device/ouro_s_p.h"
-#include "heap/device/ouro_va_c.h"
-#include "heap/device/ouro_va_p.h"
-#include "heap/device/ouro_vl_c.h"
-#include "heap/device/ouro_vl_p.h"
-#include "heap/device/rw.h"
-#include "heap/device/rw_bm.h"
+#include "heap/policies/bump.h"
+#include "heap/policies/corw.h"
+#include "heap/policies/kma.h"
+#include "heap/policies/ouro_s_c.h"
+#include "heap/policies/ouro_s_p.h"
+#include "heap/policies/ouro_va_c.h"
+#include "heap/policies/ouro_va_p.h"
+#include "heap/policies/ouro_vl_c.h"
+#include "heap/policies/ouro_vl_p.h"
+#include "heap/policies/rw.h"
+#include "heap/policies/rw_bm.h"
 
 enum {
 	GM_POLICY_FREES = 1,
