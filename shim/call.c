@@ -5,13 +5,13 @@
 #include "base/tick.h"
 #include "knob/knob.h"
 #include "log/log.h"
-#include "shim/modules.h"
 
 #define SAMPLE_POLL_NS 1000000u /* between polls for due samples, over all threads */
 
 GM_TLS unsigned gm_shim_inside;
 GM_TLS struct gm_pace gm_shim_pace;
 struct gm_driver gm_shim_driver;
+struct gm_call_end gm_call_end;
 
 /* gm_tick at the end of this thread's last timed call; 0: none since its last gm_shim_leave. */
 static GM_TLS uint64_t call_ended;
@@ -76,6 +76,15 @@ CUresult gm_shim_context_state(void)
 	return result;
 }
 
+struct gm_context *gm_shim_context_of_stream(CUstream stream)
+{
+	CUcontext handle = NULL;
+	CUresult result;
+	if (gm_shim_driver.cuStreamGetCtx(stream, &handle) == CUDA_SUCCESS)
+		return gm_context_of(&gm_shim_driver, handle, &result);
+	return gm_context_current(&gm_shim_driver, &result);
+}
+
 void gm_shim_leave(void)
 {
 	uint64_t now = 0; /* of the clock; 0: no sample can be due */
@@ -93,8 +102,8 @@ void gm_shim_leave(void)
 		now = call_ended;
 	}
 	call_ended = 0;
-	if (GM_UNLIKELY(now || gm_modules_due()))
-		gm_modules_leave(now);
+	if (GM_UNLIKELY(now || gm_call_end.due()))
+		gm_call_end.leave(now);
 	gm_log_poll();
 	gm_shim_inside = 0;
 }

@@ -53,8 +53,19 @@ static inline bool gm_shim_enter(void)
  * a sticky error. Else CUDA_SUCCESS. Invalidates no capture. Inside only. */
 CUresult gm_shim_context_state(void);
 
-/* Do due work (gm_modules_leave, gm_log_poll), then take the guard down. */
+/* The context of a stream (default streams: the current one), or NULL. Calls the driver. */
+struct gm_context *gm_shim_context_of_stream(CUstream stream);
+
+/* Do due work (gm_call_end, gm_log_poll), then take the guard down. */
 void gm_shim_leave(void);
+
+/* What modules do at the end of a handler: `leave`, if a sample is due at `now` of the clock (else
+ * 0), or if `due`, a few loads. Set by modules.c, before the shim is active. */
+struct gm_call_end {
+	bool (*due)(void);
+	void (*leave)(uint64_t now);
+};
+extern GM_HIDDEN struct gm_call_end gm_call_end;
 
 /* Make the program's own call. The guard is down meanwhile: hooks of other tools may run inside the
  * driver and query our blocks. */

@@ -8,35 +8,16 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/clock.h"
 #include "base/msg.h"
-#include "base/thread.h"
-#include "base/tick.h"
-#include "heap/heap.h"
 #include "knob/knob.h"
 #include "log/counters.h"
 #include "log/log.h"
-#include "log/recording.h"
-#include "rpc/rpc.h"
-#include "shim/block/fill.h"
 #include "shim/call.h"
-#include "shim/context/submit.h"
-#include "shim/copy/stage.h"
 #include "shim/entry/glibc_late.h"
 #include "shim/entry/resolve.h"
-#include "shim/export_table/tables.h"
-#include "shim/idle/give.h"
-#include "shim/idle/trim.h"
-#include "shim/ipc/ipc.h"
-#include "shim/kernel/launch.h"
-#include "shim/log/recorder.h"
+#include "shim/log/live.h"
 #include "shim/memory/device.h"
 #include "shim/modules.h"
-#include "shim/sleep/sleep.h"
-#include "shim/torch/lend.h"
-
-/* The driver of src/driver/exports.txt. A newer one may have further calls, such as captures. */
-enum { NEWEST_DRIVER = 13040 };
 
 _Atomic(enum gm_shim_state) gm_shim_state;
 
@@ -96,11 +77,10 @@ static void life_open_log(bool pools, const struct gm_log_device *devices)
 		.n_devices = gm_shim_n_devices,
 		.hooks = hooks,
 		.n_hooks = sizeof hooks / sizeof *hooks,
-		.walk = gm_shim_walk,
+		.walk = gm_live_walk,
 	};
 	gm_counters_open();
 	gm_log_open(&config);
-	gm_tables_start();
 }
 
 /* CUDA itself does not survive a fork. The child may call cuInit itself: it fails, or succeeds if
@@ -124,35 +104,10 @@ static enum gm_shim_state life_start(void)
 	bool pools = knobs->mode.choice == GM_MODE_POOL;
 	gm_shim_devices_find(pools, devices);
 	life_open_log(pools, devices);
-	if (gm_log_wants(GM_RECORD_STACK))
-		gm_recorder_keep_stacks((int)knobs->stacks.choice);
-	gm_recording_enable();
-	gm_thread_open();
-	gm_tick_start();
-	gm_fill_on = pools && knobs->fill.choice != GM_FILL_OFF;
-	gm_stage_start();
-	gm_give_start();
-	gm_sleep_start();
-	if (atomic_load(&gm_door_used))
-		atomic_fetch_or(&gm_launch_watched, GM_LAUNCH_GATED);
+	gm_modules_start();
 	if (gm_msg_first(&watching)) {
 		pthread_atfork(NULL, NULL, life_fork_child);
-		atexit(gm_trim_exit);
-		atexit(gm_stage_exit);
-		atexit(gm_heap_exit);
-		atexit(gm_rpc_exit);
-		atexit(gm_give_exit);
-		atexit(gm_sleep_exit);
-	}
-	/* In known drivers the calls of capture.c begin all captures. */
-	if (gm_shim_driver.version <= NEWEST_DRIVER)
-		gm_fence_captures_counted();
-	if (knobs->lend.choice != GM_LEND_OFF)
-		gm_lend_start(pools);
-	if (pools && knobs->free.choice == GM_FREE_ORDERED) {
-		gm_shim_order = gm_submit_start();
-		if (gm_shim_order)
-			atomic_fetch_or(&gm_launch_watched, GM_LAUNCH_ORDERED);
+		atexit(gm_modules_exit);
 	}
 	return GM_SHIM_ACTIVE;
 }
@@ -176,9 +131,6 @@ __attribute__((destructor)) static void life_exit(void)
 {
 	if (atomic_load(&gm_shim_state) != GM_SHIM_ACTIVE || getpid() != process)
 		return;
-	gm_shim_sample(gm_clock_ns(), true);
-	gm_heap_log_all();
-	gm_ipc_report();
-	gm_tables_exit();
+	gm_modules_report();
 	gm_log_close();
 }

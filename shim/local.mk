@@ -16,7 +16,8 @@ libgpumem_la_SOURCES += %D%/sleep/moves.c %D%/sleep/moves.h %D%/sleep/orders.c %
 	%D%/sleep/sleep_door.c %D%/sleep/sleep_door.h %D%/sleep/sleep_figures.c %D%/sleep/sleep_figures.h \
 	%D%/sleep/sleep_store.c %D%/sleep/sleep_store.h %D%/sleep/turns.c %D%/sleep/turns.h
 # The log of the process.
-libgpumem_la_SOURCES += %D%/log/recorder.c %D%/log/recorder.h
+libgpumem_la_SOURCES += %D%/log/live.c %D%/log/live.h %D%/log/recorder.c %D%/log/recorder.h %D%/log/samples.c \
+	%D%/log/samples.h
 # libgpumem-core in a preloaded process.
 libgpumem_la_SOURCES += %D%/library/library.c %D%/library/library.h
 # From the program's look-up of a symbol to our entry.

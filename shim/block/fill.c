@@ -15,6 +15,12 @@
 
 bool gm_fill_on;
 
+void gm_fill_start(void)
+{
+	const struct gm_knobs *knobs = gm_knob_get();
+	gm_fill_on = knobs->mode.choice == GM_MODE_POOL && knobs->fill.choice != GM_FILL_OFF;
+}
+
 #define ZEROED_FROM GM_MIB /* natively, smaller blocks are not zeroed either */
 
 /* A list that only grows, at its head. Keys are not reused, so the stream of an ended context is

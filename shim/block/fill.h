@@ -20,7 +20,8 @@ static inline void gm_fill(const struct gm_context *context, const struct gm_blo
 		gm_fill_block(context, b);
 }
 
-/* modules.h: the streams are the parent's. */
+/* modules.h. forget: the streams are the parent's. */
+void gm_fill_start(void);
 void gm_fill_forget(void);
 
 #endif

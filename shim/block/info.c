@@ -170,7 +170,7 @@ CUresult on_cuMemGetAccess(unsigned long long *flags, const CUmemLocation *locat
 {
 	struct gm_block b;
 	bool in_range = false;
-	bool live = gm_shim_active() && gm_shim_find_live(ptr, &b, &in_range);
+	bool live = gm_shim_active() && gm_question_find(ptr, &b, &in_range);
 	if (!live && !in_range) {
 		if (flags && location && location->type == CU_MEM_LOCATION_TYPE_DEVICE &&
 		    gm_physical_access(ptr, location->id, flags))

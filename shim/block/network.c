@@ -47,3 +47,9 @@ bool gm_shim_may_remap(void *unused)
 	}
 	return !atomic_load_explicit(&cached, memory_order_relaxed);
 }
+
+void gm_network_pool_config(unsigned ordinal, struct gm_pool_config *config)
+{
+	(void)ordinal;
+	config->may_remap = gm_shim_may_remap;
+}

@@ -3,6 +3,7 @@
 
 #include "shim/call.h"
 #include "shim/foreign/physical.h"
+#include "shim/ipc/ipc.h"
 #include "shim/memory/device.h"
 
 static CUdeviceptr stand_in(struct gm_pool *pool)
@@ -41,13 +42,19 @@ static CUresult question_wake(struct gm_question *question)
 	return result;
 }
 
+bool gm_question_find(CUdeviceptr address, struct gm_block *block, bool *ours)
+{
+	*ours = gm_shim_find(address, block) || gm_ipc_find(address, block);
+	return *ours && block->live && address - block->base < block->size;
+}
+
 CUresult gm_question_begin(struct gm_question *question, CUdeviceptr address)
 {
 	bool ours = false;
 	*question = (struct gm_question){.address = address, .at = address};
 	if (!gm_shim_active())
 		return CUDA_SUCCESS;
-	question->live = gm_shim_find_live(address, &question->block, &ours);
+	question->live = gm_question_find(address, &question->block, &ours);
 	if (ours && !question->live)
 		question->at = GM_NOWHERE;
 	struct gm_pool *pool = question->live ? gm_shim_pool_at(address) : NULL;

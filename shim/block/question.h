@@ -32,4 +32,9 @@ struct gm_question {
 CUresult gm_question_begin(struct gm_question *question, CUdeviceptr address);
 void gm_question_end(const struct gm_question *question);
 
+/* For pointer queries. True: `address` is in a live block, within its requested size, or in a block
+ * of another process (shim/ipc). False with *ours: it is in the range of a pool, but in no block.
+ * Any thread, no lock held. */
+bool gm_question_find(CUdeviceptr address, struct gm_block *block, bool *ours);
+
 #endif

@@ -14,6 +14,9 @@
 #include "shim/call.h"
 #include "shim/context/submit.h"
 
+/* The driver of src/driver/exports.txt. A newer one may have further calls, such as captures. */
+enum { NEWEST_DRIVER = 13040 };
+
 struct capture {
 	CUstream stream;
 	pid_t thread; /* of a per-thread default stream; else 0 */
@@ -23,15 +26,6 @@ struct capture {
 static struct gm_lock lock = GM_LOCK_INIT(GM_LOCK_RANK_TABLE);
 static GM_ARRAY(struct capture) captures; /* under the lock */
 static atomic_size_t open_captures;	  /* avoids the lock while there are none */
-
-struct gm_context *gm_shim_context_of_stream(CUstream stream)
-{
-	CUcontext handle = NULL;
-	CUresult result;
-	if (gm_shim_driver.cuStreamGetCtx(stream, &handle) == CUDA_SUCCESS)
-		return gm_context_of(&gm_shim_driver, handle, &result);
-	return gm_context_current(&gm_shim_driver, &result);
-}
 
 static struct capture capture_name(CUstream stream)
 {
@@ -48,6 +42,13 @@ static size_t capture_find(const struct capture *name)
 	       (captures.at[i].stream != name->stream || captures.at[i].thread != name->thread))
 		i++;
 	return i;
+}
+
+void gm_capture_start(void)
+{
+	/* In known drivers the calls below begin all captures. */
+	if (gm_shim_driver.version <= NEWEST_DRIVER)
+		gm_fence_captures_counted();
 }
 
 static bool capture_remember(struct capture c)

@@ -7,6 +7,7 @@
 #include "shim/call.h"
 #include "shim/idle/neighbour.h"
 #include "shim/kernel/inkernel.h"
+#include "shim/log/samples.h"
 #include "shim/memory/device.h"
 #include "shim/memory/overhead.h"
 #include "shim/memory/retry.h"
@@ -113,7 +114,7 @@ static void context_sample_first(CUcontext handle, unsigned ordinal)
 	if (gm_shim_driver.cuCtxPushCurrent_v2(handle) != CUDA_SUCCESS)
 		return;
 	uint64_t now = gm_clock_ns();
-	gm_shim_sample(now, false);
+	gm_samples_write(now, false);
 	gm_overhead_sample(now);
 	gm_neighbour_begin(ordinal);
 	gm_shim_driver.cuCtxPopCurrent_v2(&popped);

@@ -79,8 +79,9 @@ bool gm_peer_reach(unsigned owner, unsigned reader)
 	return true;
 }
 
-void gm_peer_apply(unsigned owner, struct gm_pool *pool)
+void gm_peer_pool_made(unsigned owner)
 {
+	struct gm_pool *pool = gm_shim_pool_if_any(owner);
 	for (unsigned reader = 0; reader < gm_shim_n_devices; reader++)
 		if (reader != owner && pair_exists(owner, reader))
 			pool_grant(pool, reader);
@@ -117,7 +118,7 @@ static bool pair_make(CUcontext peer, struct pair *p)
 static CUresult pair_enabled(const struct pair *p)
 {
 	struct gm_pool *pool = gm_shim_pool_if_any(p->owner_ordinal);
-	/* gm_peer_apply opens a pool that is made from now on. */
+	/* gm_peer_pool_made opens a pool that is made from now on. */
 	if (!pair_change(p, true) || !pool)
 		return CUDA_SUCCESS;
 	CUresult result = pool_grant(pool, p->reader_ordinal);

@@ -12,8 +12,8 @@ bool gm_peer_reach(unsigned owner, unsigned reader);
 /* Has the program given the current context access to memory of the context `owner` on the device
  * `ordinal`? True on that device itself, and without a current context. */
 bool gm_peer_is_enabled(uint64_t owner, unsigned ordinal);
-/* Open a new pool to the devices that got access before it was made. */
-void gm_peer_apply(unsigned owner, struct gm_pool *pool);
+/* modules.h: open a new pool to the devices that got access before it was made. */
+void gm_peer_pool_made(unsigned owner);
 
 /* modules.h */
 void gm_peer_context_gone(struct gm_context *context);

@@ -15,6 +15,7 @@
 #include "pool/hot.h"
 #include "shim/context/capture.h"
 #include "shim/idle/trim.h"
+#include "shim/kernel/launch.h"
 #include "shim/memory/retry.h"
 
 /* Libraries that use device memory in no order of streams, or that launch work past our hooks:
@@ -25,6 +26,8 @@ static const char *const names[] = {
 	"libibverbs.", "libgdrapi.",  "libucp.",     "libfabric.",	  "libcxi.",
 	"libpsm",      "libnvoptix.", "libnvcuvid.", "libnvidia-encode.",
 };
+
+static const struct gm_order_ops *pool_order; /* NULL: the pools sync or defer */
 
 /* The stream of this thread's last context query. */
 static GM_TLS struct {
@@ -130,18 +133,33 @@ static bool order_may(void)
 	return true;
 }
 
-const struct gm_order_ops *gm_submit_start(void)
+void gm_submit_start(void)
 {
 	const struct gm_knobs *knobs = gm_knob_get();
-	const struct gm_order_ops *ops = NULL;
 	const char *why = "GPUMEM_FILL writes to new blocks in a stream of its own";
+	if (knobs->mode.choice != GM_MODE_POOL || knobs->free.choice != GM_FREE_ORDERED)
+		return;
 	if (knobs->fill.choice == GM_FILL_OFF) {
-		ops = gm_order_start(&gm_shim_driver, gm_hot_memory(), order_may);
+		pool_order = gm_order_start(&gm_shim_driver, gm_hot_memory(), order_may);
 		why = "the driver is older than 12.5";
 	}
-	if (!ops)
+	if (pool_order)
+		atomic_fetch_or(&gm_launch_watched, GM_LAUNCH_ORDERED);
+	else
 		gm_msg(GM_MSG_WARN, "GPUMEM_FREE=ordered acts as defer: %s", why);
-	return ops;
+}
+
+void gm_submit_pool_config(unsigned ordinal, struct gm_pool_config *config)
+{
+	(void)ordinal;
+	config->order = pool_order;
+	config->unordered = !pool_order && gm_knob_get()->free.choice == GM_FREE_ORDERED;
+}
+
+uint64_t gm_submit_trim(uint64_t now)
+{
+	gm_order_suspect(now);
+	return 0;
 }
 
 /* --- submissions that have no other handler --- */
@@ -188,4 +206,10 @@ void gm_submit_context_gone(struct gm_context *context)
 		return;
 	atomic_fetch_add(&turn, 1);
 	gm_order_context_gone(context->key);
+}
+
+void gm_submit_forget(void)
+{
+	pool_order = NULL;
+	gm_order_forget();
 }

@@ -7,10 +7,8 @@
 #define GM_SHIM_CONTEXT_SUBMIT_H
 
 #include "context/order.h"
+#include "pool/pool.h"
 #include "shim/call.h"
-
-/* At the start, with GPUMEM_FREE=ordered: the order for the pools; NULL: they defer. */
-const struct gm_order_ops *gm_submit_start(void);
 
 /* Before a driver call that submits work to `stream`, unless it submits nothing to the streams of
  * its context. `programmatic`: see gm_order_submit. */
@@ -41,7 +39,12 @@ static inline void gm_submit_end(void)
 /* Before the driver's call that ends a stream: its handle will be invalid. */
 void gm_submit_stream_ends(CUstream stream);
 
-/* modules.h */
+/* modules.h: the order for the pools, with GPUMEM_FREE=ordered; the report of a stream that waits
+ * too long for another one. */
+void gm_submit_start(void);
+void gm_submit_pool_config(unsigned ordinal, struct gm_pool_config *config);
+uint64_t gm_submit_trim(uint64_t now);
 void gm_submit_context_gone(struct gm_context *context);
+void gm_submit_forget(void);
 
 #endif

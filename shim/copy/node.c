@@ -51,7 +51,7 @@ SETS_EXEC(cuGraphExecMemcpyNodeSetParams, node_of_copy, CUDA_MEMCPY3D)
 SETS_EXEC(cuGraphExecMemsetNodeSetParams, node_of_fill, CUDA_MEMSET_NODE_PARAMS)
 
 #if CUDA_VERSION >= 12020
-struct gm_transfer gm_rpc_transfer(const CUgraphNodeParams *params)
+struct gm_transfer gm_node_transfer(const CUgraphNodeParams *params)
 {
 	if (params && params->type == CU_GRAPH_NODE_TYPE_MEMCPY)
 		return node_of_copy(&params->memcpy.copyParams);
@@ -75,7 +75,7 @@ CUgraphNodeParams *gm_node_complete(const struct gm_transfer *t, CUgraphNodePara
 }
 #else
 /* This toolkit does not declare the parameters: the call is passed on. */
-struct gm_transfer gm_rpc_transfer(const CUgraphNodeParams *params)
+struct gm_transfer gm_node_transfer(const CUgraphNodeParams *params)
 {
 	(void)params;
 	return (struct gm_transfer){0};
@@ -92,7 +92,7 @@ CUgraphNodeParams *gm_node_complete(const struct gm_transfer *t, CUgraphNodePara
 /* gm_node_complete needs the block's owner, so it runs after gm_transfer_begin. */
 #define SETS_ANY(symbol, parameters, arguments)                                           \
 	GM_HANDLER(symbol, parameters, arguments, ({                                      \
-			   struct gm_transfer t = gm_rpc_transfer(params);                \
+			   struct gm_transfer t = gm_node_transfer(params);               \
 			   struct gm_node_params copy;                                    \
 			   GM_NODE_RUN(&t, (params = gm_node_complete(&t, params, &copy), \
 					    GM_PASS(real.symbol arguments)));             \

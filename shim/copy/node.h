@@ -11,7 +11,7 @@
 
 /* The copy or fill of a node of any kind; NULL, or a node of another kind: an empty transfer.
  * *params must outlive the result. */
-struct gm_transfer gm_rpc_transfer(const CUgraphNodeParams *params);
+struct gm_transfer gm_node_transfer(const CUgraphNodeParams *params);
 
 /* A copy of the program's parameters; empty if the toolkit does not declare them. */
 struct gm_node_params {

@@ -14,6 +14,7 @@
 #include "log/count.h"
 #include "log/log.h"
 #include "shim/call.h"
+#include "shim/context/submit.h"
 #include "shim/entry/object.h"
 #include "shim/export_table/wrap.h"
 
@@ -161,6 +162,39 @@ static void modes_end(const char *name)
 				      "work past gpumem");
 }
 
+/* --- calls --- */
+
+static void record_put(struct table *table, unsigned entry, uint64_t calls)
+{
+	gm_log_put(&(struct gm_record){.address = atomic_load(&table->fate),
+				       .size = table->bytes,
+				       .held = calls,
+				       .id = entry,
+				       .string = atomic_load(&table->string),
+				       .device = 255,
+				       .kind = GM_RECORD_TABLE});
+}
+
+static bool table_called(unsigned number, unsigned entry, bool quiet)
+{
+	struct table *table = &tables[number];
+	for (unsigned i = 0; i < atomic_load(&n_tables); i++)
+		if (tables[i].given == table->given &&
+		    atomic_load(&tables[i].fate) == GM_TABLE_ALARMED)
+			modes_end(tables[i].name);
+	if (!quiet && tool_is_present()) {
+		atomic_store(&table->fate, GM_TABLE_ALARMED);
+		modes_end(table->name);
+	}
+	if (!quiet)
+		record_put(table, entry, 1);
+	return !quiet;
+}
+
+static const struct gm_wrap_events wrap_events = {table_called, gm_submit_begin_anywhere};
+
+/* --- the table that a program gets --- */
+
 /* pre: the lock is held. */
 static void fate_choose(struct table *table, enum how how, bool tool)
 {
@@ -171,7 +205,8 @@ static void fate_choose(struct table *table, enum how how, bool tool)
 		if (tables[i].given == table->given && tables[i].handed_out != table->given)
 			copy = tables[i].handed_out;
 	if (!copy && possible && modes_are_on())
-		copy = gm_wrap_table(table->given, table->bytes, atomic_load(&n_tables));
+		copy = gm_wrap_table(table->given, table->bytes, atomic_load(&n_tables),
+				     &wrap_events);
 	if (copy)
 		table->handed_out = copy;
 	table->fate = copy	       ? (tool ? GM_TABLE_ALARMED : GM_TABLE_WRAPPED)
@@ -204,17 +239,6 @@ static struct table *table_make(const void *given, const char name[GM_TABLES_NAM
 
 /* --- the log --- */
 
-static void record_put(struct table *table, unsigned entry, uint64_t calls)
-{
-	gm_log_put(&(struct gm_record){.address = atomic_load(&table->fate),
-				       .size = table->bytes,
-				       .held = calls,
-				       .id = entry,
-				       .string = atomic_load(&table->string),
-				       .device = 255,
-				       .kind = GM_RECORD_TABLE});
-}
-
 /* Once a table, when there is a log. */
 static void table_log(struct table *table)
 {
@@ -239,27 +263,9 @@ static void calls_log(unsigned number, unsigned entry, uint64_t calls)
 	record_put(&tables[number], entry, calls);
 }
 
-void gm_tables_exit(void)
+void gm_tables_report(void)
 {
 	gm_wrap_walk(calls_log);
-}
-
-/* --- calls and requests --- */
-
-bool gm_tables_called(unsigned number, unsigned entry, bool quiet)
-{
-	struct table *table = &tables[number];
-	for (unsigned i = 0; i < atomic_load(&n_tables); i++)
-		if (tables[i].given == table->given &&
-		    atomic_load(&tables[i].fate) == GM_TABLE_ALARMED)
-			modes_end(tables[i].name);
-	if (!quiet && tool_is_present()) {
-		atomic_store(&table->fate, GM_TABLE_ALARMED);
-		modes_end(table->name);
-	}
-	if (!quiet)
-		record_put(table, entry, 1);
-	return !quiet;
 }
 
 /* The table to hand out. */

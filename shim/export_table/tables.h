@@ -17,17 +17,10 @@
  * never freed; NULL: none did. */
 const char *gm_tables_refuses(void);
 
-/* A function of the copy of table `number` is called, for the first time or the first time after
- * gm_wrap_alarm. `quiet`: the thread may hold a lock. True: no further call needs to be told. */
-bool gm_tables_called(unsigned number, unsigned entry, bool quiet);
-
-/* The log is open: name the tables that were asked for before. */
+/* modules.h. start: names the tables that were asked for before, in the log. report: puts the
+ * number of calls of each function into the log. */
 void gm_tables_start(void);
-
-/* At exit: put the number of calls of each function into the log. */
-void gm_tables_exit(void);
-
-/* In a forked child. */
+void gm_tables_report(void);
 void gm_tables_forget(void);
 
 #endif

@@ -5,10 +5,9 @@
 #include <pthread.h>
 #include <signal.h>
 
+#include "context/order.h"
 #include "residency/door.h"
 #include "shim/call.h"
-#include "shim/context/submit.h"
-#include "shim/export_table/tables.h"
 
 GM_TLS uintptr_t gm_wrap_in;
 
@@ -16,7 +15,7 @@ GM_TLS uintptr_t gm_wrap_in;
 struct gm_wrap_slot {
 	const void *function;
 	uint16_t number, entry;
-	atomic_bool told; /* gm_tables_called has returned true */
+	atomic_bool told; /* events->called has returned true */
 	_Atomic uint64_t calls;
 	uint64_t pad;
 };
@@ -41,6 +40,7 @@ HIDDEN void gm_wrap_end(uintptr_t frame);
 
 struct gm_wrap_slot gm_wrap_slots[GM_WRAP_STUBS];
 unsigned char gm_wrap_vectors;
+static const struct gm_wrap_events *events; /* set before the first stub is handed out */
 static atomic_uint n_slots;
 static pthread_key_t key; /* its destructor leaves at a thread's end */
 static GM_TLS bool key_is_set;
@@ -90,7 +90,8 @@ static bool is_function(uintptr_t word)
 	return word >= NO_FUNCTION && word != UINTPTR_MAX;
 }
 
-const void *gm_wrap_table(const void *table, size_t bytes, unsigned number)
+const void *gm_wrap_table(const void *table, size_t bytes, unsigned number,
+			  const struct gm_wrap_events *of)
 {
 	static uintptr_t room[GM_WRAP_STUBS + GM_WRAP_STUBS / 2];
 	static size_t used;
@@ -99,6 +100,7 @@ const void *gm_wrap_table(const void *table, size_t bytes, unsigned number)
 	unsigned slots = atomic_load(&n_slots);
 	if (n > sizeof room / sizeof *room - used || n > GM_WRAP_STUBS - slots || !start())
 		return NULL;
+	events = of;
 	uintptr_t *copy = &room[used];
 	copy[0] = words[0];
 	for (size_t i = 1; i < n; i++) {
@@ -144,7 +146,7 @@ static void leave(void)
 	gm_wrap_in = 0;
 	atomic_signal_fence(memory_order_seq_cst);
 	if (in & GM_WRAP_ORDER)
-		gm_submit_end();
+		gm_order_leave();
 	if (in & GM_WRAP_DOOR)
 		gm_door_leave();
 }
@@ -204,7 +206,7 @@ static unsigned enter(uintptr_t frame)
 		in |= GM_WRAP_DOOR;
 	}
 	if (gm_order_is_on()) {
-		gm_submit_begin_anywhere();
+		events->submits();
 		in |= GM_WRAP_ORDER;
 	}
 	if (in == frame)
@@ -221,7 +223,7 @@ unsigned gm_wrap_begin(struct gm_wrap_slot *slot, uintptr_t frame)
 	int saved = errno;
 	unsigned answer = 0;
 	if (GM_UNLIKELY(!atomic_exchange(&slot->told, true)) &&
-	    !gm_tables_called(slot->number, slot->entry, gm_shim_inside))
+	    !events->called(slot->number, slot->entry, gm_shim_inside))
 		atomic_store(&slot->told, false);
 	/* The preload's own work passes, as in every hook. */
 	if (!gm_shim_inside)
@@ -245,9 +247,10 @@ void gm_wrap_forget(void)
 
 #else
 
-const void *gm_wrap_table(const void *table, size_t bytes, unsigned number)
+const void *gm_wrap_table(const void *table, size_t bytes, unsigned number,
+			  const struct gm_wrap_events *of)
 {
-	(void)table, (void)bytes, (void)number;
+	(void)table, (void)bytes, (void)number, (void)of;
 	return NULL;
 }
 

@@ -47,11 +47,21 @@ static inline bool gm_wrap_possible(uint64_t bytes)
 #endif
 }
 
-/* A copy of `table`, of gm_wrap_possible bytes, that lives for ever; NULL: there is no room.
- * `number` is given to gm_tables_called. pre: the caller is alone. Allocates nothing. */
-const void *gm_wrap_table(const void *table, size_t bytes, unsigned number);
+/* What calls of functions of copies do. */
+struct gm_wrap_events {
+	/* Function `entry` of table `number` is called, for the first time or the first time after
+	 * gm_wrap_alarm. `quiet`: the thread may hold a lock. True: no further call is told. */
+	bool (*called)(unsigned number, unsigned entry, bool quiet);
+	void (*submits)(void); /* work to an unknown stream; gm_order_leave follows the call */
+};
 
-/* The next call of each function of a copy reports to gm_tables_called, as its first one did. */
+/* A copy of `table`, of gm_wrap_possible bytes, that lives for ever; NULL: there is no room.
+ * `number` and `entry` are of `events`, the same in all calls. pre: the caller is alone. Allocates
+ * nothing. */
+const void *gm_wrap_table(const void *table, size_t bytes, unsigned number,
+			  const struct gm_wrap_events *events);
+
+/* The next call of each function of a copy is told to events->called, as its first one was. */
 void gm_wrap_alarm(void);
 
 /* Call `each` for each function of a copy that was called. */

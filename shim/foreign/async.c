@@ -157,12 +157,12 @@ static void pool_add(void *arg, CUmemoryPool pool)
 	sums[0] += pool_value(pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT);
 }
 
-uint64_t gm_async_reserved(unsigned ordinal)
+void gm_async_reserved(unsigned ordinal, struct gm_sample *sample)
 {
 	uint64_t sums[2] = {0};
 	const uint64_t alive = gm_counter_get(ordinal, GM_C_foreign_async);
 	pools_each(ordinal, pool_add, sums);
-	return sums[0] + (alive > sums[1] ? alive - sums[1] : 0);
+	sample->async = sums[0] + (alive > sums[1] ? alive - sums[1] : 0);
 }
 
 struct slack {
@@ -176,7 +176,9 @@ static void pool_compare(void *arg, CUmemoryPool pool)
 	slack->known |= pool == slack->of;
 }
 
-uint64_t gm_async_slack(unsigned ordinal, CUmemoryPool pool)
+/* Bytes of the pool (NULL: the device's current one) that no allocation has; 0: not known, or
+ * another thread uses the pool just now. */
+static uint64_t pool_slack(unsigned ordinal, CUmemoryPool pool)
 {
 	struct slack slack = {pool, false};
 	uint64_t values[4];
@@ -200,9 +202,12 @@ static void pool_trim(void *arg, CUmemoryPool pool)
 	gm_shim_driver.cuMemPoolTrimTo(pool, 0);
 }
 
-void gm_async_trim(unsigned ordinal)
+uint64_t gm_async_reclaim(unsigned ordinal, uint64_t bytes)
 {
-	pools_each(ordinal, pool_trim, NULL);
+	(void)bytes;
+	if (gm_limit_is_set())
+		pools_each(ordinal, pool_trim, NULL);
+	return 0;
 }
 
 void gm_async_forget_all(void)
@@ -280,7 +285,7 @@ static bool async_begin(CUdeviceptr *out, int where, CUmemoryPool pool, size_t s
 	    gm_graph_capture_refuses(stream))
 		return true;
 	const uint64_t bytes = gm_graph_captured(stream, &group) ? 0 : size;
-	const bool allowed = gm_limit_begin_async(where, pool, bytes);
+	const bool allowed = gm_limit_begin_async(where, pool, bytes, pool_slack);
 	if (!allowed)
 		*out = 0; /* as the driver does */
 	return allowed;

@@ -208,7 +208,7 @@ static void node_added(CUgraph graph, const CUgraphNodeParams *params)
 #define ADDS(symbol, parameters, arguments)                                                       \
 	GM_HANDLER(symbol, parameters, arguments, ({                                              \
 			   struct gm_foreign f;                                                   \
-			   struct gm_transfer t = gm_rpc_transfer(params);                        \
+			   struct gm_transfer t = gm_node_transfer(params);                       \
 			   struct gm_node_params copy;                                            \
 			   CUdeviceptr at = node_freed(params);                                   \
 			   bool known = gm_foreign_take(GM_SPACE_DEVICE, at, &f);                 \
@@ -231,27 +231,29 @@ ADDS(cuGraphAddNode,
 ADDS(cuGraphAddNode_v2, WITH_EDGES, (node, graph, before, edges, n, params))
 ADDS(cuGraphAddNode_v3, WITH_EDGES, (node, graph, before, edges, n, params))
 
-uint64_t gm_graph_reserved(unsigned ordinal)
+void gm_graph_reserved(unsigned ordinal, struct gm_sample *sample)
 {
 	cuuint64_t bytes = 0;
 	if (!gm_counter_get(ordinal, GM_C_foreign_graph_calls) ||
 	    !gm_shim_driver.cuDeviceGetGraphMemAttribute)
-		return 0;
+		return;
 	CUstreamCaptureMode mode = gm_driver_quiet_begin(&gm_shim_driver);
 	CUresult result = gm_shim_driver.cuDeviceGetGraphMemAttribute(
 		gm_shim_devices[ordinal].handle, CU_GRAPH_MEM_ATTR_RESERVED_MEM_CURRENT, &bytes);
 	gm_driver_quiet_end(&gm_shim_driver, mode);
-	return result == CUDA_SUCCESS ? bytes : 0;
+	sample->graphs = result == CUDA_SUCCESS ? bytes : 0;
 }
 
-void gm_graph_trim(unsigned ordinal)
+uint64_t gm_graph_reclaim(unsigned ordinal, uint64_t unused)
 {
-	if (!gm_counter_get(ordinal, GM_C_foreign_graph_calls) ||
+	(void)unused;
+	if (!gm_limit_is_set() || !gm_counter_get(ordinal, GM_C_foreign_graph_calls) ||
 	    !gm_shim_driver.cuDeviceGraphMemTrim)
-		return;
+		return 0;
 	CUstreamCaptureMode mode = gm_driver_quiet_begin(&gm_shim_driver);
 	gm_shim_driver.cuDeviceGraphMemTrim(gm_shim_devices[ordinal].handle);
 	gm_driver_quiet_end(&gm_shim_driver, mode);
+	return 0;
 }
 
 void gm_graph_forget_all(void)

@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "driver/driver.h"
+#include "log/sample.h"
 
 /* True: `stream` is being captured, and *group is the group of its graph. One relaxed load while no
  * capture is open. */
@@ -16,12 +17,10 @@ bool gm_graph_captured(CUstream stream, uint64_t *group);
  * stream that this one may not wait for? */
 bool gm_graph_capture_refuses(CUstream stream);
 
-/* Bytes that the driver reserves on a device for memory of graphs, as it says. */
-uint64_t gm_graph_reserved(unsigned ordinal);
-/* What no graph uses now returns to the driver. */
-void gm_graph_trim(unsigned ordinal);
-
-/* modules.h */
+/* modules.h. reserved: bytes that the driver reserves on a device for memory of graphs, as it says.
+ * reclaim: with GPUMEM_LIMIT, what no graph uses now returns to the driver; 0. */
+void gm_graph_reserved(unsigned ordinal, struct gm_sample *sample);
+uint64_t gm_graph_reclaim(unsigned ordinal, uint64_t bytes);
 void gm_graph_forget_all(void);
 
 #endif

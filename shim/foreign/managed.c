@@ -26,3 +26,9 @@ void gm_managed_changed(void)
 		}
 	} while (managed_bytes() != bytes);
 }
+
+void gm_managed_pool_made(unsigned ordinal)
+{
+	(void)ordinal;
+	gm_managed_changed();
+}

@@ -7,8 +7,11 @@
 #ifndef GM_SHIM_FOREIGN_MANAGED_H
 #define GM_SHIM_FOREIGN_MANAGED_H
 
-/* There is more or less managed memory than before, or a new pool: pools return idle memory to the
+/* There is more or less managed memory than before: pools return idle memory to the
  * driver if it takes room that managed memory needs. */
 void gm_managed_changed(void);
+
+/* modules.h */
+void gm_managed_pool_made(unsigned ordinal);
 
 #endif

@@ -15,6 +15,7 @@
 #include "residency/control.h"
 #include "rpc/rpc.h"
 #include "shim/call.h"
+#include "shim/log/samples.h"
 #include "shim/memory/device.h"
 
 static struct gm_worker worker;
@@ -37,7 +38,7 @@ static void pools_give(bool drain)
 		gm_counter_add(i, GM_C_given_calls, 1);
 		gm_counter_add(i, GM_C_given_bytes, bytes);
 	}
-	gm_shim_sample(gm_clock_ns(), false);
+	gm_samples_write(gm_clock_ns(), false);
 	gm_log_poll();
 	gm_gate_leave(&gate);
 }
@@ -119,7 +120,7 @@ static void give_join(unsigned ordinal)
 			    strerror(error));
 }
 
-void gm_give_made(unsigned ordinal)
+void gm_give_pool_made(unsigned ordinal)
 {
 	const struct gm_knobs *knobs = gm_knob_get();
 	if (knobs->trim_after.trim.after == UINT64_MAX ||

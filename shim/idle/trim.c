@@ -31,12 +31,12 @@
 #include "knob/knob.h"
 #include "log/log.h"
 #include "shim/call.h"
-#include "shim/copy/stage.h"
 #include "shim/idle/give.h"
 #include "shim/idle/neighbour.h"
 #include "shim/idle/trim.h"
-#include "shim/kernel/inkernel.h"
+#include "shim/log/samples.h"
 #include "shim/memory/device.h"
+#include "shim/modules.h"
 
 #define LEAST_NAP 1000000u     /* ns until a retry, if due memory could not be returned */
 #define CHECK_EVERY 100000000u /* ns between checks whether the program's threads have ended */
@@ -51,16 +51,28 @@ static bool trim_is_immediate(void)
 	return gm_knob_get()->trim_after.trim.after == 0;
 }
 
-void gm_trim_idle(void *unused)
-{
-	if (!gm_worker_is_running(&worker))
-		gm_trim_idle_now(unused);
-}
-
-void gm_trim_idle_now(void *unused)
+/* The `crowded` of struct gm_pool_config, and its `idle` for GPUMEM_TRIM_AFTER=0: called under the
+ * pool's lock, it sets a flag. Calls of the program trim pools, whether the thread runs or not. */
+static void pool_is_due(void *unused)
 {
 	(void)unused;
 	atomic_store_explicit(&gm_trim_wanted, true, memory_order_relaxed);
+}
+
+/* The `idle`, else. */
+static void pool_is_idle(void *unused)
+{
+	if (!gm_worker_is_running(&worker))
+		pool_is_due(unused);
+}
+
+void gm_trim_pool_config(unsigned ordinal, struct gm_pool_config *config)
+{
+	(void)ordinal;
+	if (gm_knob_get()->trim_after.trim.after == UINT64_MAX)
+		return;
+	config->idle = trim_is_immediate() ? pool_is_due : pool_is_idle;
+	config->crowded = pool_is_due;
 }
 
 void gm_trim_exit(void)
@@ -68,14 +80,10 @@ void gm_trim_exit(void)
 	gm_gate_close(&gate);
 }
 
-/* The time of the thread's next work: a due chunk, heap or slot, or the report of a waiting
- * stream. */
+/* The time of the thread's next work. */
 static uint64_t trim_next(void)
 {
-	uint64_t next = gm_inkernel_trim_next(), slots = gm_stage_trim_next();
-	uint64_t order = gm_order_suspect_next();
-	next = slots < next ? slots : next;
-	next = order < next ? order : next;
+	uint64_t next = gm_modules_trim_next();
 	for (unsigned i = 0; i < gm_shim_n_devices && !trim_is_immediate(); i++) {
 		struct gm_pool *pool = gm_shim_pool_if_any(i);
 		uint64_t due = pool ? gm_pool_trim_next(pool) : UINT64_MAX;
@@ -119,15 +127,12 @@ static bool trim_due(void)
 		if (!gm_gate_enter(&gate))
 			return false;
 		uint64_t now = gm_clock_ns();
-		gm_order_suspect(now);
 		given = trim_pools(now);
 		if (!given)
-			given = gm_inkernel_trim(now);
-		if (!given)
-			given = gm_stage_trim(now);
+			given = gm_modules_trim(now);
 		sum += given;
 		if (!given && sum) {
-			gm_shim_sample(gm_clock_ns(), false);
+			gm_samples_write(gm_clock_ns(), false);
 			gm_log_poll();
 		}
 		gm_gate_leave(&gate);
@@ -193,7 +198,8 @@ static void trim_rouse(void)
 		trim_start_thread();
 }
 
-void gm_trim_start(void)
+/* Memory is idle, or due: trim now, or rouse the thread. */
+static void trim_start(void)
 {
 	int saved = errno;
 	atomic_store_explicit(&gm_trim_wanted, false, memory_order_relaxed);
@@ -203,6 +209,13 @@ void gm_trim_start(void)
 	else
 		trim_rouse();
 	errno = saved;
+}
+
+void gm_trim_leave(uint64_t now)
+{
+	(void)now;
+	if (gm_trim_due())
+		trim_start();
 }
 
 void gm_trim_heap_idle(void *unused)

@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #include "base/debug.h"
+#include "pool/pool.h"
 
 /* There is idle memory, and no trim thread; or memory that the thread has to return now. */
 extern GM_HIDDEN atomic_bool gm_trim_wanted;
@@ -16,13 +17,6 @@ static inline bool gm_trim_due(void)
 	return atomic_load_explicit(&gm_trim_wanted, memory_order_relaxed);
 }
 
-/* The `idle` of struct gm_pool_config: called under the pool's lock, it sets a flag. The second
- * function is its `crowded`, and its `idle` for GPUMEM_TRIM_AFTER=0: calls of the program trim
- * pools, whether the thread runs or not. */
-void gm_trim_idle(void *unused);
-void gm_trim_idle_now(void *unused);
-/* At the end of a handler, if gm_trim_wanted: trim now, or rouse the thread. No lock held. */
-void gm_trim_start(void);
 /* The `idle` of struct gm_heap_config: starts the thread. No handler ends there, and the heap's own
  * thread, which serves kernels, must not trim. */
 void gm_trim_heap_idle(void *unused);
@@ -32,16 +26,11 @@ void gm_trim_slots_idle(void);
 
 /* A stream waits for another one (context/order.h): the thread reports a long wait. */
 void gm_trim_order_waits(void);
-/* For atexit. A thread started later could end last, and would then end the process. */
-void gm_trim_exit(void);
 
-/* modules.h */
-static inline void gm_trim_leave(uint64_t now)
-{
-	(void)now;
-	if (gm_trim_due())
-		gm_trim_start();
-}
+/* modules.h. exit: a thread started later could end last, and would then end the process. */
+void gm_trim_pool_config(unsigned ordinal, struct gm_pool_config *config);
+void gm_trim_leave(uint64_t now);
+void gm_trim_exit(void);
 void gm_trim_forget(void);
 
 #endif

@@ -16,6 +16,12 @@
 
 atomic_uint gm_launch_watched;
 
+void gm_launch_pool_made(unsigned ordinal)
+{
+	(void)ordinal;
+	atomic_fetch_or_explicit(&gm_launch_watched, GM_LAUNCH_POOLED, memory_order_relaxed);
+}
+
 static const char *function_name(const void *function)
 {
 	return function ? gm_handle_name(function) : "a graph";

@@ -20,4 +20,7 @@ enum {
 };
 extern GM_HIDDEN atomic_uint gm_launch_watched;
 
+/* modules.h */
+void gm_launch_pool_made(unsigned ordinal);
+
 #endif

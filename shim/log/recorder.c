@@ -8,17 +8,19 @@
 #include "log/log.h"
 #include "log/recording.h"
 #include "shim/call.h"
-#include "shim/memory/device.h"
+#include "shim/log/live.h"
 #include "shim/torch/tensors.h"
 #include "stack/held.h"
 #include "stack/stack.h"
 
-void gm_recorder_keep_stacks(int choice)
+/* As a value of GPUMEM_STACKS says (knob.h). There is a log with event records, or is about to be.
+ * One thread at a time. */
+static void keep_stacks(int choice)
 {
 	if (choice == GM_STACKS_OFF)
 		return;
 	size_t least = choice == GM_STACKS_ALL ? 0 : GM_STACK_LARGE;
-	if (!gm_stack_open(least, gm_recorder_keep_stacks))
+	if (!gm_stack_open(least, keep_stacks))
 		gm_msg(GM_MSG_WARN, "GPUMEM_STACKS: there is no libgcc_s.so.1 here, stacks have no "
 				    "C frames");
 }
@@ -49,10 +51,10 @@ static enum gm_answer recording_begin(int *error)
 	gm_held_clear();
 	gm_tensors_clear();
 	if (gm_recording_keeps(GM_RECORD_STACK))
-		gm_recorder_keep_stacks(recording_stacks());
+		keep_stacks(recording_stacks());
 	gm_recording_begin();
 	gm_shim_time_each();
-	gm_shim_walk(before_add, NULL);
+	gm_live_walk(before_add, NULL);
 	gm_tensors_add_before();
 	gm_recording_checkpoint();
 	return GM_ANSWER_BEGUN;
@@ -89,6 +91,13 @@ static enum gm_answer recording_is_own(int *error)
 {
 	(void)error;
 	return GM_ANSWER_OWN;
+}
+
+void gm_recorder_start(void)
+{
+	if (gm_log_wants(GM_RECORD_STACK))
+		keep_stacks((int)gm_knob_get()->stacks.choice);
+	gm_recording_enable();
 }
 
 void gm_recorder_leave(uint64_t now)

@@ -6,11 +6,9 @@
 
 #include <stdint.h>
 
-/* Keep stacks of allocations, as a value of GPUMEM_STACKS says (knob.h). There is a log with event
- * records, or is about to be. One thread at a time. */
-void gm_recorder_keep_stacks(int choice);
-
-/* modules.h: obey a request to begin or to end a recording. */
+/* modules.h: keep stacks if the log is one of events, as GPUMEM_STACKS says; obey requests to begin
+ * or to end a recording. */
+void gm_recorder_start(void);
 void gm_recorder_leave(uint64_t now);
 
 #endif

@@ -8,25 +8,10 @@
 #include "base/tick.h"
 #include "knob/knob.h"
 #include "pool/knobs.h"
-#include "shim/block/network.h"
 #include "shim/call.h"
-#include "shim/context/peer.h"
-#include "shim/foreign/foreign.h"
-#include "shim/foreign/managed.h"
-#include "shim/idle/give.h"
-#include "shim/idle/trim.h"
-#include "shim/ipc/ipc.h"
-#include "shim/kernel/launch.h"
-#include "shim/memory/limit.h"
-#include "shim/sleep/sleep.h"
-#include "shim/torch/cache.h"
-#include "shim/torch/lend.h"
-#include "shim/torch/tensors.h"
-#include "stack/held.h"
-#include "stack/table.h"
+#include "shim/modules.h"
 
 unsigned gm_shim_n_devices;
-const struct gm_order_ops *gm_shim_order;
 struct gm_shim_device gm_shim_devices[GM_COUNTER_DEVICES];
 
 static int device_attribute(CUdevice device, CUdevice_attribute attribute)
@@ -104,11 +89,6 @@ void gm_shim_pool_failed(unsigned ordinal, CUresult why)
 		device_leave_to_driver(ordinal, why);
 }
 
-/* No pool needs a sample before this time: asking each pool would more than double the cost of a
- * call. The first sample of a pool that is made while another thread polls may be one pause late.
- */
-static _Atomic uint64_t next_sample;
-
 /* False: the device is left to the driver. */
 static bool pool_prewarm(unsigned ordinal, struct gm_pool *pool)
 {
@@ -145,11 +125,6 @@ static void pool_announce(unsigned ordinal)
 		       ordinal, name);
 }
 
-static void outside_measure(unsigned ordinal)
-{
-	gm_limit_measure(ordinal);
-}
-
 static struct gm_pool *pool_make(unsigned ordinal)
 {
 	struct gm_shim_device *d = &gm_shim_devices[ordinal];
@@ -161,19 +136,10 @@ static struct gm_pool *pool_make(unsigned ordinal)
 		.fences = gm_fence_ops(&gm_shim_driver),
 		.fence_arg = &gm_shim_driver,
 		.defer = knobs->free.choice != GM_FREE_SYNC,
-		.order = gm_shim_order,
-		.unordered = knobs->free.choice == GM_FREE_ORDERED && !gm_shim_order,
-		.idle = knobs->trim_after.trim.after == UINT64_MAX ? NULL
-			: knobs->trim_after.trim.after == 0	   ? gm_trim_idle_now
-								   : gm_trim_idle,
-		.crowded = knobs->trim_after.trim.after == UINT64_MAX ? NULL : gm_trim_idle_now,
-		.may_remap = gm_shim_may_remap,
 		.clock = gm_clock_coarse_ns,
-		.outside = gm_limit_outside(ordinal),
-		.measure = d->limit == UINT64_MAX ? NULL : outside_measure,
 	};
 	gm_pool_config_knobs(&config, knobs, d->total);
-	config.short_handles = gm_lend_is_on();
+	gm_modules_pool_config(ordinal, &config);
 	struct gm_pool *pool, *there = NULL;
 	CUresult result = gm_pool_create(&config, &pool);
 	if (result != CUDA_SUCCESS) {
@@ -184,17 +150,11 @@ static struct gm_pool *pool_make(unsigned ordinal)
 		gm_pool_destroy(pool);
 		return there;
 	}
-	gm_counter_set(0, GM_C_torch_cache, gm_shim_torch_caches());
 	gm_tick_calibrate();
-	gm_peer_apply(ordinal, pool);
-	atomic_store_explicit(&next_sample, 0, memory_order_relaxed);
 	if (!pool_prewarm(ordinal, pool))
 		return NULL;
-	atomic_fetch_or_explicit(&gm_launch_watched, GM_LAUNCH_POOLED, memory_order_relaxed);
-	gm_managed_changed();
+	gm_modules_pool_made(ordinal);
 	pool_announce(ordinal);
-	gm_give_made(ordinal);
-	gm_sleep_join(ordinal);
 	return pool;
 }
 
@@ -225,105 +185,9 @@ struct gm_pool *gm_shim_find(CUdeviceptr address, struct gm_block *block)
 	return pool;
 }
 
-bool gm_shim_find_live(CUdeviceptr address, struct gm_block *block, bool *ours)
-{
-	*ours = gm_shim_find(address, block) || gm_ipc_find(address, block);
-	return *ours && block->live && address - block->base < block->size;
-}
-
-struct walk {
-	void (*each)(void *arg, const struct gm_record *live);
-	void *arg;
-};
-
-static void live_walk(const struct walk *w, const struct gm_block *b, unsigned flags)
-{
-	struct gm_record live = {
-		.address = b->base,
-		.size = b->size,
-		.held = b->held,
-		.id = b->id,
-		.context = (uint32_t)b->context,
-		.flags = (uint16_t)flags,
-		.device = (uint8_t)b->ordinal,
-		.kind = GM_RECORD_LIVE,
-	};
-	if (gm_held_may(b->size)) {
-		live.stack = gm_held_stack(b->id);
-		gm_table_write(live.stack);
-	}
-	w->each(w->arg, &live);
-}
-
-static void walk_block(void *arg, const struct gm_block *b)
-{
-	live_walk(arg, b, 0);
-}
-
-static void walk_foreign(void *arg, const struct gm_foreign *f)
-{
-	const struct gm_block block = gm_foreign_block(f);
-	live_walk(arg, &block, GM_RECORD_DRIVER);
-}
-
-void gm_shim_walk(void (*each)(void *arg, const struct gm_record *live), void *arg)
-{
-	struct walk w = {each, arg};
-	for (unsigned i = 0; i < gm_shim_n_devices; i++) {
-		struct gm_pool *pool = gm_shim_pool_if_any(i);
-		if (pool)
-			gm_pool_walk(pool, walk_block, &w);
-	}
-	gm_foreign_each(GM_FOREIGN_DRIVER, walk_foreign, &w);
-	gm_tensors_walk(each, arg);
-}
-
-static void pool_sample(unsigned ordinal, const struct gm_pool *pool, uint64_t now)
-{
-	struct gm_sample sample;
-	struct gm_record record = {
-		.time = now,
-		.device = (uint8_t)ordinal,
-		.kind = GM_RECORD_SAMPLE,
-	};
-	gm_pool_sample(pool, &sample);
-	gm_log_put_sample(&record, &sample);
-}
-
-static __attribute__((noinline)) void pools_sample(uint64_t now, bool last)
-{
-	uint64_t seen = atomic_load_explicit(&next_sample, memory_order_relaxed), next = UINT64_MAX;
-	gm_tick_calibrate();
-	for (unsigned i = 0; i < gm_shim_n_devices; i++) {
-		struct gm_pool *pool = gm_shim_pool_if_any(i);
-		if (!pool)
-			continue;
-		if (last || gm_log_sample_due(i, now))
-			pool_sample(i, pool, now);
-		uint64_t due = gm_log_sample_next(i);
-		next = due < next ? due : next;
-	}
-	atomic_compare_exchange_strong_explicit(&next_sample, &seen, next, memory_order_relaxed,
-						memory_order_relaxed);
-}
-
-void gm_shim_sample(uint64_t now, bool last)
-{
-	if (GM_UNLIKELY(last || now >= atomic_load_explicit(&next_sample, memory_order_relaxed)))
-		pools_sample(now, last);
-}
-
-void gm_shim_devices_leave(uint64_t now)
-{
-	if (now)
-		gm_shim_sample(now, false);
-}
-
 void gm_shim_devices_forget(void)
 {
-	for (unsigned i = 0; i < gm_shim_n_devices; i++)
+	for (unsigned i = 0; i < GM_COUNTER_DEVICES; i++)
 		atomic_store_explicit(&gm_shim_devices[i].pool, NULL, memory_order_relaxed);
 	gm_shim_n_devices = 0;
-	gm_shim_order = NULL;
-	atomic_store_explicit(&next_sample, 0, memory_order_relaxed);
 }

@@ -24,7 +24,6 @@ struct gm_shim_device {
 };
 
 extern GM_HIDDEN unsigned gm_shim_n_devices;
-extern GM_HIDDEN const struct gm_order_ops *gm_shim_order; /* NULL: the pools sync or defer */
 extern GM_HIDDEN struct gm_shim_device gm_shim_devices[GM_COUNTER_DEVICES];
 
 /* Query the driver's devices, once, at the start. `pools` is false with GPUMEM_MODE=trace. */
@@ -58,19 +57,7 @@ struct gm_pool *gm_shim_pool_at(CUdeviceptr address);
 /* Likewise; *block is the block at `address` (gm_pool_find). */
 struct gm_pool *gm_shim_find(CUdeviceptr address, struct gm_block *block);
 
-/* For pointer queries. True: `address` is in a live block, within its requested size, or in a block
- * of another process (shim/ipc). False with *ours: it is in the range of a pool, but in no block.
- */
-bool gm_shim_find_live(CUdeviceptr address, struct gm_block *block, bool *ours);
-
-/* Call `each` for every live block of every pool, as a LIVE record, and for every tensor. */
-void gm_shim_walk(void (*each)(void *arg, const struct gm_record *live), void *arg);
-
-/* Write a fragmentation sample of every due pool; `last`: of every pool. No CUDA call. */
-void gm_shim_sample(uint64_t now, bool last);
-
 /* modules.h */
-void gm_shim_devices_leave(uint64_t now);
 void gm_shim_devices_forget(void);
 
 #endif

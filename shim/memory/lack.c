@@ -11,11 +11,10 @@
 #include "log/log.h"
 #include "shim/block/holders.h"
 #include "shim/call.h"
-#include "shim/foreign/async.h"
-#include "shim/foreign/graph.h"
 #include "shim/memory/device.h"
 #include "shim/memory/limit.h"
 #include "shim/memory/overhead.h"
+#include "shim/modules.h"
 #include "stack/stack.h"
 
 struct lack {
@@ -50,9 +49,8 @@ static void sample_take(struct lack *lack, const struct gm_context *current)
 	s->limit = gm_shim_devices[d].limit;
 	s->driver = gm_limit_driver(d);
 	s->created = gm_counter_get(d, GM_C_foreign_created);
-	s->async = gm_async_reserved(d);
 	s->arrays = gm_counter_get(d, GM_C_foreign_array);
-	s->graphs = gm_graph_reserved(d);
+	gm_modules_reserved(d, s);
 	s->managed = gm_counter_get(d, GM_C_foreign_managed);
 	s->known = GM_SAMPLE_OWNERS;
 	if (gm_overhead_read(d, current, &s->device_free)) {

@@ -6,8 +6,6 @@
 #include "base/lock.h"
 #include "base/size.h"
 #include "pool/pool.h"
-#include "shim/foreign/async.h"
-#include "shim/foreign/graph.h"
 #include "shim/memory/device.h"
 #include "shim/memory/lack.h"
 #include "shim/modules.h"
@@ -36,11 +34,6 @@ static GM_TLS struct {
 	unsigned ordinal;
 	bool begun;
 } own;
-
-_Atomic uint64_t *gm_limit_outside(unsigned ordinal)
-{
-	return &outside[ordinal];
-}
 
 /* The knob is one for all devices. */
 bool gm_limit_is_set(void)
@@ -121,7 +114,9 @@ void gm_limit_given(enum gm_foreign_kind kind, unsigned ordinal, uint64_t bytes)
 uint64_t gm_limit_measure(unsigned ordinal)
 {
 	const uint64_t turn = atomic_fetch_add(&measured[ordinal].asked, 1) + 1;
-	const uint64_t now = gm_async_reserved(ordinal) + gm_graph_reserved(ordinal);
+	struct gm_sample sample = {0};
+	gm_modules_reserved(ordinal, &sample);
+	const uint64_t now = sample.async + sample.graphs;
 	gm_lock_take(&lock);
 	if (turn > measured[ordinal].answered) {
 		measured[ordinal].answered = turn;
@@ -148,13 +143,20 @@ static bool outside_take(unsigned ordinal, uint64_t bytes)
 	return true;
 }
 
+struct want {
+	uint64_t bytes;
+	CUmemoryPool pool;
+	uint64_t (*slack)(unsigned ordinal, CUmemoryPool pool); /* NULL: no async pool */
+};
+
 /* An async allocation: the slack of its pool may have it, but for what other calls in progress may
  * take of it. Another async call that began meanwhile has changed the slack. */
-static bool async_take(unsigned ordinal, CUmemoryPool pool, uint64_t bytes, uint64_t *growth)
+static bool async_take(unsigned ordinal, const struct want *w, uint64_t *growth)
 {
+	const uint64_t bytes = w->bytes;
 	for (;;) {
 		uint64_t turn = atomic_load(&progress[ordinal].turn);
-		const uint64_t slack = gm_async_slack(ordinal, pool);
+		const uint64_t slack = w->slack(ordinal, w->pool);
 		const uint64_t claimed = atomic_load(&progress[ordinal].bytes);
 		const uint64_t has = slack > claimed ? slack - claimed : 0;
 		*growth = bytes > has ? bytes - has : 0;
@@ -166,21 +168,14 @@ static bool async_take(unsigned ordinal, CUmemoryPool pool, uint64_t bytes, uint
 	}
 }
 
-struct want {
-	uint64_t bytes;
-	CUmemoryPool pool;
-	bool async;
-};
-
 static bool limit_try(unsigned ordinal, const struct want *w)
 {
 	uint64_t growth = w->bytes;
 	gm_limit_measure(ordinal);
-	if (!(w->async ? async_take(ordinal, w->pool, w->bytes, &growth)
-		       : outside_take(ordinal, w->bytes)))
+	if (!(w->slack ? async_take(ordinal, w, &growth) : outside_take(ordinal, w->bytes)))
 		return false;
 	own.reserved = growth;
-	own.async = w->async ? w->bytes : 0;
+	own.async = w->slack ? w->bytes : 0;
 	own.ordinal = ordinal;
 	own.begun = true;
 	atomic_fetch_add(&progress[ordinal].bytes, own.async);
@@ -228,9 +223,10 @@ bool gm_limit_begin(int where, uint64_t bytes)
 	return limit_begin(where, (struct want){.bytes = bytes});
 }
 
-bool gm_limit_begin_async(int where, CUmemoryPool pool, uint64_t bytes)
+bool gm_limit_begin_async(int where, CUmemoryPool pool, uint64_t bytes,
+			  uint64_t (*slack)(unsigned ordinal, CUmemoryPool pool))
 {
-	return limit_begin(where, (struct want){.bytes = bytes, .pool = pool, .async = true});
+	return limit_begin(where, (struct want){.bytes = bytes, .pool = pool, .slack = slack});
 }
 
 void gm_limit_end(void)
@@ -252,8 +248,6 @@ uint64_t gm_limit_reclaim(unsigned ordinal, uint64_t bytes)
 	if (ordinal >= gm_shim_n_devices || !gm_limit_is_set())
 		return 0;
 	const uint64_t before = atomic_load(&outside[ordinal]);
-	gm_async_trim(ordinal);
-	gm_graph_trim(ordinal);
 	const uint64_t after = gm_limit_measure(ordinal);
 	return before > after ? before - after : 0;
 }
@@ -272,4 +266,15 @@ void gm_limit_forget(void)
 		atomic_store(&progress[i].bytes, 0);
 		atomic_store(&progress[i].turn, 0);
 	}
+}
+
+static void limit_measure(unsigned ordinal)
+{
+	gm_limit_measure(ordinal);
+}
+
+void gm_limit_pool_config(unsigned ordinal, struct gm_pool_config *config)
+{
+	config->outside = &outside[ordinal];
+	config->measure = gm_limit_is_set() ? limit_measure : NULL;
 }

@@ -22,9 +22,6 @@
 
 #include "shim/foreign/foreign.h"
 
-/* The variable of a device, for the pool's configuration. */
-_Atomic uint64_t *gm_limit_outside(unsigned ordinal);
-
 /* Has the process a limit? Without one no call needs begin and end. */
 bool gm_limit_is_set(void);
 
@@ -39,8 +36,10 @@ bool gm_limit_begin(int where, uint64_t bytes);
 void gm_limit_end(void);
 
 /* The same of a call that takes `bytes` of an async pool (NULL: the device's current one), which
- * may have them already. */
-bool gm_limit_begin_async(int where, CUmemoryPool pool, uint64_t bytes);
+ * may have them already: `slack` says how many of a pool no allocation has, as far as it is known.
+ */
+bool gm_limit_begin_async(int where, CUmemoryPool pool, uint64_t bytes,
+			  uint64_t (*slack)(unsigned ordinal, CUmemoryPool pool));
 
 /* Bytes of the device that a block of `bytes` takes, if the driver's cuMemAlloc serves it: from
  * 1 MiB on whole granules. Smaller blocks share granules, and count as they are. */
@@ -55,9 +54,10 @@ void gm_limit_given(enum gm_foreign_kind kind, unsigned ordinal, uint64_t bytes)
 /* Ask the driver what async pools and graphs reserve. Returns all of `outside`. No lock held. */
 uint64_t gm_limit_measure(unsigned ordinal);
 
-/* modules.h: bytes of `outside` that ended since the last measurement, or that async pools returned
- * to the driver now. */
+/* modules.h: bytes of `outside` that ended since the last measurement: async pools and graphs
+ * return them in rows before this one. */
 uint64_t gm_limit_reclaim(unsigned ordinal, uint64_t bytes);
+void gm_limit_pool_config(unsigned ordinal, struct gm_pool_config *config);
 void gm_limit_forget(void);
 
 #endif

@@ -19,6 +19,7 @@
 #include "shim/context/capture.h"
 #include "shim/copy/stage.h"
 #include "shim/ipc/opens.h"
+#include "shim/kernel/launch.h"
 #include "shim/memory/device.h"
 #include "shim/sleep/moves.h"
 #include "shim/sleep/orders.h"
@@ -536,9 +537,11 @@ void gm_sleep_start(void)
 	gm_door_begin(process_wake);
 	gm_rest_start(turn_begin);
 	gm_orders_begin(sleeper_start, control_fill);
+	if (atomic_load(&gm_door_used))
+		atomic_fetch_or(&gm_launch_watched, GM_LAUNCH_GATED);
 }
 
-void gm_sleep_join(unsigned ordinal)
+void gm_sleep_pool_made(unsigned ordinal)
 {
 	struct gm_rpc_address ignored;
 	if (!atomic_load_explicit(&gm_door_used, memory_order_relaxed))

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/loaded.h"
+#include "log/count.h"
 
 /* PyTorch reads "0" as no, and PYTORCH_CUDA_ALLOC_CONF, the old name, before PYTORCH_ALLOC_CONF. */
 bool gm_shim_torch_caches(void)
@@ -20,4 +21,10 @@ bool gm_shim_torch_caches(void)
 			return false;
 	}
 	return true;
+}
+
+void gm_cache_pool_made(unsigned ordinal)
+{
+	(void)ordinal;
+	gm_counter_set(0, GM_C_torch_cache, gm_shim_torch_caches());
 }

@@ -10,4 +10,7 @@
  * thread. */
 bool gm_shim_torch_caches(void);
 
+/* modules.h: the answer is a counter of the log. */
+void gm_cache_pool_made(unsigned ordinal);
+
 #endif

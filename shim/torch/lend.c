@@ -39,12 +39,15 @@ static void borders_open(void)
 	}
 }
 
-void gm_lend_start(bool pools)
+void gm_lend_start(void)
 {
+	const struct gm_knobs *knobs = gm_knob_get();
 	const char *hook = getenv("TORCH_NCCL_USE_TENSOR_REGISTER_ALLOCATOR_HOOK"), *why = NULL;
-	if (!pools)
+	if (knobs->lend.choice == GM_LEND_OFF)
+		return;
+	if (knobs->mode.choice != GM_MODE_POOL)
 		why = "GPUMEM_MODE=trace only watches";
-	else if (gm_knob_get()->ipc.choice == GM_IPC_NATIVE)
+	else if (knobs->ipc.choice == GM_IPC_NATIVE)
 		why = "GPUMEM_IPC=native leaves segments to the driver";
 	else if (!gm_fence_ops(&gm_shim_driver)->record)
 		why = "the driver is older than 12.5";
@@ -56,9 +59,15 @@ void gm_lend_start(bool pools)
 		gm_msg(GM_MSG_WARN, "GPUMEM_LEND has no effect: %s", why);
 		return;
 	}
-	always = gm_knob_get()->lend.choice == GM_LEND_ALWAYS;
+	always = knobs->lend.choice == GM_LEND_ALWAYS;
 	borders_open();
 	atomic_store(&gm_lend_on, true);
+}
+
+void gm_lend_pool_config(unsigned ordinal, struct gm_pool_config *config)
+{
+	(void)ordinal;
+	config->short_handles = gm_lend_is_on();
 }
 
 static struct gm_border *border_of(unsigned ordinal)

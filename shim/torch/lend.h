@@ -47,8 +47,9 @@ static inline bool gm_lend_is_on(void)
 	return GM_UNLIKELY(atomic_load_explicit(&gm_lend_on, memory_order_relaxed));
 }
 
-/* At the start, with GPUMEM_LEND=1. `pools`: false with GPUMEM_MODE=trace. */
-void gm_lend_start(bool pools);
+/* modules.h: obeys GPUMEM_LEND; pools make handles that can be taken apart. */
+void gm_lend_start(void);
+void gm_lend_pool_config(unsigned ordinal, struct gm_pool_config *config);
 
 /* The program got a block. In its allocation call, of which the frames are unwound. */
 void gm_lend_made(const struct gm_block *block);

@@ -46,7 +46,7 @@ void gm_give_join(void)
 	atomic_fetch_add(&joins, 1);
 }
 
-void gm_shim_sample(uint64_t now, bool last)
+void gm_samples_write(uint64_t now, bool last)
 {
 	(void)now;
 	(void)last;
@@ -98,26 +98,15 @@ void gm_pool_trim_sooner(struct gm_pool *pool, uint64_t after)
 	atomic_store(&sooner[device_of(pool)], after);
 }
 
-uint64_t gm_stage_trim_next(void)
-{
-	return UINT64_MAX;
-}
-
-uint64_t gm_stage_trim(uint64_t now)
-{
-	(void)now;
-	return 0;
-}
-
 /* Index of the heaps, behind the pools. */
 enum { HEAPS = 2 };
 
-uint64_t gm_inkernel_trim_next(void)
+uint64_t gm_modules_trim_next(void)
 {
 	return atomic_load(&test.next[HEAPS]);
 }
 
-uint64_t gm_inkernel_trim(uint64_t now)
+uint64_t gm_modules_trim(uint64_t now)
 {
 	return now < atomic_load(&test.next[HEAPS]) ? 0 : test.trim(HEAPS);
 }
@@ -173,15 +162,15 @@ static uint64_t one_each(unsigned device)
 static void life(void)
 {
 	set_up(one_each);
-	gm_trim_idle(NULL);
+	pool_is_idle(NULL);
 	TAP_OK(atomic_load(&gm_trim_wanted), "idle memory asks for a thread");
-	gm_trim_start();
+	trim_start();
 	TAP_OK(!atomic_load(&gm_trim_wanted) && !atomic_load(&test.made),
 	       "no thread is wanted when no memory is idle any more");
 
 	atomic_store(&test.next[1], 1); /* overdue */
-	gm_trim_idle(NULL);
-	gm_trim_start();
+	pool_is_idle(NULL);
+	trim_start();
 	TAP_IS(atomic_load(&test.made), 1, "a thread is made when memory is idle");
 	until_it_has_ended();
 	TAP_IS(atomic_load(&test.next[1]), UINT64_MAX, "the thread has trimmed when it ends");
@@ -192,11 +181,11 @@ static void one(void)
 {
 	set_up(one_each);
 	atomic_store(&test.next[0], gm_clock_ns() + 3600000000000u);
-	gm_trim_idle(NULL);
-	gm_trim_start();
-	gm_trim_idle(NULL);
+	pool_is_idle(NULL);
+	trim_start();
+	pool_is_idle(NULL);
 	TAP_OK(!atomic_load(&gm_trim_wanted), "one is enough");
-	gm_trim_start();
+	trim_start();
 	TAP_IS(atomic_load(&test.made), 1, "no other thread is made");
 }
 
@@ -207,7 +196,7 @@ static uint64_t heap_to_pool(unsigned device)
 		return test.now < atomic_load(&test.next[device]) ? 0 : one_each(device);
 	atomic_store(&test.next[HEAPS], UINT64_MAX);
 	atomic_store(&test.next[0], gm_clock_ns());
-	gm_trim_idle(NULL);
+	pool_is_idle(NULL);
 	return 4096;
 }
 
@@ -235,12 +224,12 @@ static void at_once_with_0(void)
 	knobs.trim_after.ns = 0;
 	set_up(one_each);
 	atomic_store(&test.next[0], 1);
-	gm_trim_idle(NULL);
-	gm_trim_start();
+	pool_is_idle(NULL);
+	trim_start();
 	TAP_OK(atomic_load(&test.next[0]) == UINT64_MAX && !atomic_load(&test.made),
 	       "0: the call trims the pools, and makes no thread");
 	atomic_store(&test.next[HEAPS], 1);
-	gm_trim_start();
+	trim_start();
 	TAP_OK(atomic_load(&test.next[HEAPS]) == 1 && !atomic_load(&test.made),
 	       "0: it takes nothing from heaps");
 	set_up(nothing_goes);
@@ -255,7 +244,7 @@ static void at_once_with_0(void)
 	       "0: a thread trims a heap");
 	TAP_IS(atomic_load(&test.next[0]), UINT64_MAX, "0: and gives it back at once");
 	atomic_store(&worker.running, 1);
-	gm_trim_idle_now(NULL);
+	pool_is_due(NULL);
 	TAP_OK(atomic_load(&gm_trim_wanted), "0: calls go on meanwhile");
 	knobs.trim_after.ns = MOMENT;
 }
@@ -272,8 +261,8 @@ static void beside_others(void)
 		atomic_store(&sooner[1], 7);
 		atomic_store(&test.next[0], 1);
 		atomic_store(&test.next[1], 1);
-		gm_trim_idle(NULL);
-		gm_trim_start();
+		pool_is_idle(NULL);
+		trim_start();
 		until_it_has_ended();
 		TAP_IS(atomic_load(&sooner[0]), UINT64_MAX,
 		       "a device where others hold no more keeps its time");
@@ -292,9 +281,9 @@ static void refused(void)
 	test.error = EAGAIN;
 	atomic_store(&test.refuse, 1);
 	gm_msg_set_level(GM_MSG_SILENT);
-	gm_trim_start();
-	gm_trim_idle(NULL);
-	gm_trim_start();
+	trim_start();
+	pool_is_idle(NULL);
+	trim_start();
 	gm_msg_set_level(GM_MSG_WARN);
 	TAP_OK(atomic_load(&test.made) == 1 && !atomic_load(&gm_trim_wanted),
 	       "if no thread can be made, there is no further attempt");
@@ -355,7 +344,7 @@ static void child(uint64_t (*trim)(unsigned device), unsigned device)
 	set_up(trim);
 	atomic_store(&test.next[device], 1);
 	sem_init(&trimming, 0, 0);
-	gm_trim_start();
+	trim_start();
 	sem_wait(&trimming);
 	exit(0);
 }
