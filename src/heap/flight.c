@@ -11,14 +11,18 @@
 
 #include "heap/device/heap.h"
 #include "heap/process.h"
-#include "heap/sample.h"
-#include "heap/service.h"
-#include "heap/shed.h"
 
 static bool track_is_done(const struct gm_heap_host *heap, unsigned track)
 {
 	return __atomic_load_n(&heap->shared->done[track], __ATOMIC_ACQUIRE) ==
 	       heap->track[track].last;
+}
+
+bool gm_heap_shed_is_pending(const struct gm_heap_host *heap)
+{
+	const struct gm_shed *shed = &heap->shared->shed;
+	gm_lock_assert_held(GM_LOCK_RANK_TABLE);
+	return heap->shedding && __atomic_load_n(&shed->done, __ATOMIC_ACQUIRE) != shed->number;
 }
 
 bool gm_heap_is_tracked(const struct gm_heap_host *heap)
@@ -89,59 +93,6 @@ const char *gm_heap_kernel(const struct gm_heap_host *heap)
 
 /* --- launches --- */
 
-/* Memory that was refused to earlier kernels may be available now: the next kernel asks again. */
-static void refusal_withdraw(struct gm_heap_host *heap, CUstream stream)
-{
-	struct gm_mailbox *mail = &heap->shared->mail;
-	CUdeviceptr word = heap->device + offsetof(struct gm_heap, refused);
-	/* Lanes that wait write their want again. */
-	__atomic_store_n(&mail->want.value, 0, __ATOMIC_RELAXED);
-	__atomic_store_n(&mail->refused.value, 0, __ATOMIC_RELEASE);
-	CUstreamCaptureMode mode = gm_driver_quiet_begin(heap->config.driver);
-	heap->config.driver->cuMemsetD8Async(word, 0, sizeof(uint64_t), stream);
-	gm_driver_quiet_end(heap->config.driver, mode);
-}
-
-/* Let the stream wait for the heap's own kernel. The caller must not: that kernel may wait for room
- * on the GPU, taken by a kernel of the program that waits for the caller. */
-static void stream_wait_ran(struct gm_heap_host *heap, CUstream stream)
-{
-	const struct gm_driver *driver = heap->config.driver;
-	CUstreamCaptureMode mode = gm_driver_quiet_begin(driver);
-	CUresult result = driver->cuStreamWaitEvent(stream, heap->ran, 0);
-	gm_driver_quiet_end(driver, mode);
-	if (result == CUDA_SUCCESS)
-		return;
-	gm_lock_take(&heap->lock);
-	while (heap->excluded)
-		gm_lock_wait(&heap->lock, &heap->admitted);
-	gm_lock_release(&heap->lock);
-}
-
-void gm_heap_launch(struct gm_heap_host *heap, CUstream stream, const char *kernel)
-{
-	if (!gm_heap_is_ours(heap))
-		return;
-	gm_lock_take(&heap->lock);
-	while (heap->excluded && !heap->ran_recorded)
-		gm_lock_wait(&heap->lock, &heap->admitted);
-	bool wait = heap->excluded;
-	heap->starting = heap->launching && heap->starting != kernel ? NULL : kernel;
-	heap->launching++;
-	heap->busy = true;
-	/* Earlier kernels may have seen no beat for so long that they gave the host up. */
-	__atomic_fetch_add(&heap->shared->mail.beat.value, 1, __ATOMIC_RELEASE);
-	gm_heap_service_start(heap);
-	bool shed = gm_heap_shed_begin(heap);
-	gm_lock_release(&heap->lock);
-	if (wait)
-		stream_wait_ran(heap, stream);
-	if (shed)
-		gm_heap_shed_launch(heap, stream);
-	if (__atomic_load_n(&heap->shared->mail.refused.value, __ATOMIC_RELAXED))
-		refusal_withdraw(heap, stream);
-}
-
 /* The stream's track, or a free one without another thread that is writing; or NULL. */
 static struct gm_heap_track *track_find(struct gm_heap_host *heap, uint64_t stream)
 {
@@ -161,10 +112,8 @@ static struct gm_heap_track *track_find(struct gm_heap_host *heap, uint64_t stre
 	return found;
 }
 
-/* The caller is about to write the number of a launch, of this kernel, behind the stream's last
- * one. NULL: no track is free. */
-static struct gm_heap_track *track_begin(struct gm_heap_host *heap, uint64_t stream,
-					 const char *kernel)
+struct gm_heap_track *gm_heap_track_begin(struct gm_heap_host *heap, uint64_t stream,
+					  const char *kernel)
 {
 	struct gm_heap_track *track = track_find(heap, stream);
 	if (!track)
@@ -176,8 +125,7 @@ static struct gm_heap_track *track_begin(struct gm_heap_host *heap, uint64_t str
 	return track;
 }
 
-/* Put a write of the launch's number behind the launch. */
-static bool track_write(struct gm_heap_host *heap, struct gm_heap_track *track, CUstream stream)
+bool gm_heap_track_write(struct gm_heap_host *heap, struct gm_heap_track *track, CUstream stream)
 {
 	const struct gm_driver *driver = heap->config.driver;
 	CUdeviceptr word = heap->shared_device + offsetof(struct gm_heap_shared, done) +
@@ -186,33 +134,4 @@ static bool track_write(struct gm_heap_host *heap, struct gm_heap_track *track, 
 	CUresult result = driver->cuStreamWriteValue32_v2(stream, word, track->last, 0);
 	gm_driver_quiet_end(driver, mode);
 	return result == CUDA_SUCCESS;
-}
-
-void gm_heap_launched(struct gm_heap_host *heap, CUstream stream, bool launched, const char *kernel)
-{
-	unsigned long long id = 0;
-	struct gm_heap_track *track = NULL;
-	if (!gm_heap_is_ours(heap))
-		return;
-	bool known = launched && heap->config.driver->cuStreamGetId(stream, &id) == CUDA_SUCCESS;
-	gm_lock_take(&heap->lock);
-	bool parked = heap->parked;
-	heap->parked = false;
-	if (known)
-		track = track_begin(heap, id, kernel);
-	gm_lock_release(&heap->lock);
-	if (parked)
-		gm_worker_wake(&heap->service);
-	bool written = track && track_write(heap, track, stream);
-	gm_lock_take(&heap->lock);
-	if (track)
-		track->writing = false;
-	if (track && !written)
-		track->last--;
-	heap->untracked += launched && !written;
-	heap->launching--;
-	gm_heap_shed_see_launches(heap);
-	gm_lock_release(&heap->lock);
-	if (launched)
-		gm_heap_mark_stale(heap);
 }

@@ -15,16 +15,14 @@
 #include "base/clock.h"
 #include "base/size.h"
 #include "context/fence.h"
-#include "heap/grow.h"
+#include "heap/chunks/chunks.h"
 #include "heap/kernel.h"
 #include "heap/list.h"
 #include "heap/policy.h"
 #include "heap/process.h"
 #include "heap/record.h"
 #include "heap/sample.h"
-#include "heap/service.h"
 #include "heap/sites.h"
-#include "heap/slack.h"
 #include "pool/knobs.h"
 
 #define MOST_ADDRESSES (1024 * GM_GIB)

@@ -4,12 +4,11 @@
  * interface). They are
  *
  *   heap      create, destroy, end of the context        kernel    the heap's own kernels
- *   policy    the table of policies                      flight    launches whose kernels allocate
- *   list      all heaps of the process                   grow      chunks, growth, the mailbox
- *   process   fork and exit                              trim      empty chunks to the pool
- *   slack     memory mapped ahead of growth              shed      likewise, while kernels run
- *   record    counters and records of the log            sample    reading a heap's figures
- *   sites     counts of calls by site                    service   the thread that answers
+ *   policy    the table of policies                      flight    kernels that may be running
+ *   list      all heaps of the process                   launch    around the program's launches
+ *   process   fork and exit                              chunks/   growth, and what gives chunks
+ *   record    counters and records of the log                      up; the thread that answers
+ *   sites     counts of calls by site                    sample    reading a heap's figures
  *
  * The heap's lock, of rank GM_LOCK_RANK_TABLE, is never held across a call of the driver.
  */

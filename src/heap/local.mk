@@ -6,9 +6,10 @@ libgmsim_la_SOURCES += %D%/device/aligned.h %D%/device/api.h %D%/device/bits.h %
 	%D%/policies/ouro_vl_c.h %D%/policies/ouro_vl_p.h %D%/device/policies.h %D%/device/policy.def %D%/policies/run.h %D%/policies/rw.h %D%/device/shed.h %D%/device/sites.h \
 	%D%/policies/rw_bm.h %D%/policies/rw_pool.h %D%/policies/rw_run.h %D%/policies/rw_walk.h \
 	%D%/device/simt.h %D%/device/simt_gpu.h %D%/device/span.h %D%/policies/stock.h
-libgm_la_SOURCES += %D%/flight.c %D%/flight.h %D%/grow.c %D%/grow.h %D%/heap.c %D%/heap.h %D%/host.h %D%/job.h %D%/kernel.c \
-	%D%/kernel.h %D%/list.c %D%/list.h %D%/policy.c %D%/policy.h %D%/process.c %D%/process.h %D%/record.c %D%/record.h \
-	%D%/sample.c %D%/sample.h %D%/service.c %D%/service.h %D%/sites.c %D%/sites.h %D%/shed.c %D%/shed.h %D%/slack.c %D%/slack.h %D%/trim.c
+libgm_la_SOURCES += %D%/chunks/chunks.c %D%/chunks/chunks.h %D%/chunks/grow.c %D%/chunks/service.c %D%/chunks/shed.c \
+	%D%/chunks/slack.c %D%/chunks/trim.c %D%/flight.c %D%/flight.h %D%/heap.c %D%/heap.h %D%/host.h %D%/job.h %D%/kernel.c \
+	%D%/kernel.h %D%/launch.c %D%/list.c %D%/list.h %D%/policy.c %D%/policy.h %D%/process.c %D%/process.h %D%/record.c %D%/record.h \
+	%D%/sample.c %D%/sample.h %D%/sites.c %D%/sites.h
 
 # The heap's own kernels: of all policies, and of the default one alone, which is loaded in a tenth of the time. kernels.S includes
 # their bytes.

@@ -2,7 +2,7 @@
 #include "heap/record.h"
 
 #include "base/clock.h"
-#include "heap/grow.h"
+#include "heap/chunks/chunks.h"
 #include "heap/sites.h"
 #include "log/count.h"
 #include "log/log.h"

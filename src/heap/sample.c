@@ -13,8 +13,8 @@
 
 #include "base/clock.h"
 #include "base/sys.h"
+#include "heap/chunks/chunks.h"
 #include "heap/flight.h"
-#include "heap/grow.h"
 #include "heap/kernel.h"
 #include "heap/list.h"
 #include "heap/policy.h"

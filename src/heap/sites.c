@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "heap/grow.h"
+#include "heap/chunks/chunks.h"
 #include "heap/policy.h"
 #include "heap/record.h"
 #include "log/log.h"

@@ -7,12 +7,11 @@
 #define GM_TESTS_HEAP_HOST_HELP_H
 
 #include "context/fence.h"
+#include "heap/chunks/chunks.h"
 #include "heap/flight.h"
-#include "heap/grow.h"
 #include "heap/kernel.h"
 #include "heap/list.h"
 #include "heap/sample.h"
-#include "heap/service.h"
 #include "sim/kernels.h"
 #include "tests/unit/sim_setup.h"
 /* after the emulation's headers */

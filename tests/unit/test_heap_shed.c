@@ -4,8 +4,8 @@
  * program's launches, the grace of kernels in flight, memory that is requested again meanwhile; and
  * in the emulation, sheds concurrent with lanes that allocate and free.
  */
+#include "heap/chunks/chunks.h"
 #include "heap/device/shed.h"
-#include "heap/shed.h"
 #include "log/count.h"
 #include "tests/unit/heap_host_help.h"
 

@@ -6,7 +6,7 @@
 #include <pthread.h>
 #include <sched.h>
 
-#include "heap/slack.h"
+#include "heap/chunks/chunks.h"
 #include "log/count.h"
 #include "tests/unit/heap_host_help.h"
 

@@ -11,7 +11,7 @@
 
 static void taken_by_test(struct gm_lock *lock);
 #define gm_lock_take taken_by_test
-#include "../../src/heap/service.c"
+#include "../../src/heap/chunks/service.c"
 #undef gm_lock_take
 
 #define MIB ((uint64_t)1 << 20)

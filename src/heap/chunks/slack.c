@@ -4,13 +4,11 @@
  * UNMAPPING owns it alone. The pool may have taken its memory by then; heap->slack is 0 once the
  * addresses are free.
  */
-#include "heap/slack.h"
+#include "heap/chunks/chunks.h"
 
 #include "heap/flight.h"
-#include "heap/grow.h"
 #include "heap/process.h"
 #include "heap/record.h"
-#include "heap/service.h"
 #include "heap/sites.h"
 
 /* Become the owner of the slack's chunk. False: there is none, or another thread owns it. */

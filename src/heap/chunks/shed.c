@@ -5,13 +5,11 @@
  * numbers of all launches are known then (flight.c). If threads launch all the time, that may take
  * long, and a growth may get the memory meanwhile.
  */
-#include "heap/shed.h"
+#include "heap/chunks/chunks.h"
 
 #include "heap/flight.h"
-#include "heap/grow.h"
 #include "heap/kernel.h"
 #include "heap/record.h"
-#include "heap/service.h"
 #include "residency/door.h"
 
 #define POLL_SHARE 16 /* of the time between sheds */
@@ -34,13 +32,6 @@ uint64_t gm_heap_shed_due(const struct gm_heap_host *heap)
 	    __builtin_add_overflow(heap->shed_at, shed_period(heap), &due))
 		return UINT64_MAX;
 	return due;
-}
-
-bool gm_heap_shed_is_pending(const struct gm_heap_host *heap)
-{
-	const struct gm_shed *shed = &heap->shared->shed;
-	gm_lock_assert_held(GM_LOCK_RANK_TABLE);
-	return heap->shedding && __atomic_load_n(&shed->done, __ATOMIC_ACQUIRE) != shed->number;
 }
 
 /* --- in a launch --- */

@@ -4,14 +4,11 @@
  * and the host returns them to the pool. The two trims of heap.h differ in the wait before that.
  */
 #include "context/fence.h"
+#include "heap/chunks/chunks.h"
 #include "heap/flight.h"
-#include "heap/grow.h"
 #include "heap/kernel.h"
 #include "heap/process.h"
 #include "heap/sample.h"
-#include "heap/service.h"
-#include "heap/shed.h"
-#include "heap/slack.h"
 #include "residency/door.h"
 
 /* Wait for the context's work, and with it for untracked launches. False: not now. */

@@ -14,7 +14,7 @@
  * longer than the launch. A launch that does not return before its kernel has ended rings too late
  * (CUDA_LAUNCH_BLOCKING, or a full stream): the parked thread sees it within a NAP.
  */
-#include "heap/service.h"
+#include "heap/chunks/chunks.h"
 
 #include <string.h>
 #include <sys/prctl.h>
@@ -22,9 +22,7 @@
 #include "base/clock.h"
 #include "base/msg.h"
 #include "heap/flight.h"
-#include "heap/grow.h"
 #include "heap/process.h"
-#include "heap/slack.h"
 
 #define SPIN 200000u	 /* ns after a lane has asked */
 #define LEAST_NAP 20000u /* ns */
