@@ -92,8 +92,8 @@ static inline void site_close(struct site *site, const char *name)
 	const char *why = "";
 	if (site->heap)
 		gm_heap_destroy(site->heap);
-	TAP_IS(site_pool(site).lent, 0, "%s: all is back with the pool", name);
-	TAP_OK(gm_pool_is_valid(site->pool, &why), "%s: which is valid %s", name, why);
+	TAP_IS(site_pool(site).lent, 0, "%s: the pool lends nothing after the heap's end", name);
+	TAP_OK(gm_pool_is_valid(site->pool, &why), "%s: the pool is valid %s", name, why);
 	gm_pool_destroy(site->pool);
 	for (unsigned i = 0; i < GM_CONTEXT_EVENTS; i++)
 		if (atomic_load(&site->context->events[i]))
@@ -101,7 +101,7 @@ static inline void site_close(struct site *site, const char *name)
 				atomic_exchange(&site->context->events[i], NULL));
 	if (site->context->probe)
 		site->driver.cuEventDestroy_v2(site->context->probe);
-	TAP_IS(gm_sim_leaks(true), 0, "%s: and nothing is left with the driver", name);
+	TAP_IS(gm_sim_leaks(true), 0, "%s: the driver keeps no memory of the heap", name);
 }
 
 #endif

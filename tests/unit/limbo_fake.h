@@ -147,7 +147,7 @@ static inline struct gm_pool *open_pool(uint64_t memory, uint64_t retire)
 
 static inline void end(const char *name)
 {
-	TAP_OK(fake_valid(f.pool), "%s: valid", name);
+	TAP_OK(fake_valid(f.pool), "%s: the pool is valid", name);
 	fake_end(f.pool, name);
 	TAP_IS(f.dropped, f.recorded, "%s: all fences were given back", name);
 }

@@ -130,7 +130,7 @@ static inline void tear_down(const char *title)
 {
 	all_end();
 	SIM(cuDevicePrimaryCtxReset_v2, PFN_cuDevicePrimaryCtxReset_v11000)(0); /* events */
-	TAP_IS(gm_sim_leaks(true), 0, "%s: nothing leaks", title);
+	TAP_IS(gm_sim_leaks(true), 0, "%s: no memory leaks", title);
 }
 
 static inline struct gm_pool_stats stats_now(void)

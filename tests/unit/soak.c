@@ -277,7 +277,7 @@ static void soak(uint64_t operations, bool defer)
 		printf("# operation %llu: %s\n", (unsigned long long)i, why);
 	gm_pool_destroy(pool);
 	TAP_IS(fences, 0, "%s: no fence is left", name);
-	TAP_IS(gm_sim_leaks(true), 0, "%s: nothing leaks", name);
+	TAP_IS(gm_sim_leaks(true), 0, "%s: no memory leaks", name);
 }
 
 static uint64_t option(int argc, char **argv, const char *name, uint64_t value)

@@ -29,7 +29,8 @@ static void moves(void)
 	struct gm_block large = take(3 * BLOCK);
 	TAP_OK(large.base && fake_valid(f.pool), "three hot blocks make room for their sum");
 	TAP_IS(fake.calls[FAKE_CREATE], created, "a move of hot chunks needs no new memory");
-	TAP_IS(gm_counter_get(0, GM_C_remap_calls) - moved, MOVES, "their chunks moved");
+	TAP_IS(gm_counter_get(0, GM_C_remap_calls) - moved, MOVES,
+	       "the chunks of hot blocks moved");
 	TAP_IS(o.waits + f.waits + f.fences + f.recorded, 0, "the allocation waited for nothing");
 	TAP_OK(o.takes > 0, "the order was asked whether the memory may be handed out");
 	TAP_OK(fake_is_mapped(b[0].base) && fake_is_mapped(b[2].base) &&
@@ -46,7 +47,7 @@ static void moves(void)
 	gm_pool_give_back(f.pool, 0, false);
 	TAP_OK(!fake_is_mapped(b[0].base) && !fake_is_mapped(b[2].base) &&
 		       !fake_is_mapped(b[4].base),
-	       "then its addresses are unmapped");
+	       "an alias's addresses are unmapped when its fence has passed");
 	TAP_OK(f.pool->n_aliases == 0 && fake_valid(f.pool), "no alias is left");
 	TAP_IS(take(BLOCK).base, b[0].base, "the addresses serve new memory");
 	fake_end(f.pool, "moves");
@@ -118,10 +119,11 @@ static void run_ends(void)
 	TAP_OK(large.base && fake_valid(f.pool), "the run ends during a move");
 	TAP_IS(o.waits + f.waits + f.fences, 0, "the allocation waits for nothing");
 	TAP_IS(fake_stats(f.pool).retired, 3 * BLOCK, "the moved memory is retired");
-	TAP_IS(f.pool->n_aliases, MOVES, "and still mapped at its old addresses");
+	TAP_IS(f.pool->n_aliases, MOVES, "moved memory stays mapped at its old addresses");
 	work_has_ended = true;
 	gm_pool_give_back(f.pool, UINT64_MAX, false);
-	TAP_OK(sums(3 * BLOCK, 0) && f.pool->n_aliases == 0, "it is idle when a fence has passed");
+	TAP_OK(sums(3 * BLOCK, 0) && f.pool->n_aliases == 0,
+	       "moved memory is idle when a fence has passed");
 	fake_end(f.pool, "an ended run");
 }
 
@@ -132,7 +134,8 @@ static void another_run_begins(void)
 	fake.visit = visit;
 	in_move = next_run;
 	TAP_OK(take(3 * BLOCK).base && fake_valid(f.pool), "another run begins during a move");
-	TAP_IS(fake_stats(f.pool).retired, 3 * BLOCK, "it does not get the memory of the first");
+	TAP_IS(fake_stats(f.pool).retired, 3 * BLOCK,
+	       "another run does not get the memory of the first");
 	give(b[1]);
 	TAP_IS(take(BLOCK).base, b[1].base, "hot memory of its own is used again");
 	TAP_OK(fake_valid(f.pool), "the pool is valid");
@@ -149,7 +152,7 @@ static void fence_passes_meanwhile(void)
 	TAP_OK(take(3 * BLOCK).base && fake_valid(f.pool), "the fence passes during a move");
 	TAP_IS(fake.calls[FAKE_CREATE], created, "the moved memory is handed out");
 	gm_pool_give_back(f.pool, UINT64_MAX, false);
-	TAP_IS(f.pool->n_aliases, 0, "its aliases end with the next look");
+	TAP_IS(f.pool->n_aliases, 0, "aliases of moved memory end with the next look");
 	fake_end(f.pool, "a fence");
 }
 
@@ -183,8 +186,9 @@ static void unmap_fails(void)
 	work_has_ended = true;
 	fake.fail[FAKE_UNMAP] = 1;
 	gm_pool_give_back(f.pool, UINT64_MAX, false);
-	TAP_OK(fake_valid(f.pool), "an alias that the driver does not unmap");
-	TAP_IS(f.pool->n_aliases, 0, "is no alias any more");
+	TAP_OK(fake_valid(f.pool), "the pool is valid after the driver fails to unmap an alias");
+	TAP_IS(f.pool->n_aliases, 0,
+	       "an alias that the driver does not unmap is no alias any more");
 	unsigned found = 0;
 	CUdeviceptr stuck = 0;
 	for (unsigned i = 0; i < MOVES; i++) {
@@ -219,7 +223,8 @@ static void lent(void)
 {
 	struct gm_block b[N];
 	stripes(b);
-	TAP_IS(gm_pool_lend(f.pool, ELSEWHERE, 2 * BLOCK), CUDA_SUCCESS, "memory is lent");
+	TAP_IS(gm_pool_lend(f.pool, ELSEWHERE, 2 * BLOCK), CUDA_SUCCESS,
+	       "memory is lent before hot chunks move");
 	TAP_OK(stripes_are_mapped(b), "hot memory is not lent, for it is in use where it is");
 	TAP_IS(o.waits, 0, "a loan does not wait");
 	TAP_OK(fake_valid(f.pool), "the pool is valid");
@@ -234,11 +239,12 @@ static void of_another_context(void)
 	uint64_t moved = gm_counter_get(0, GM_C_remap_calls), retired = fake_stats(f.pool).retired;
 	gm_pool_alloc(f.pool, 3 * BLOCK, CONTEXT + 1, &large);
 	TAP_OK(large.base, "a block of another context is served");
-	TAP_IS(gm_counter_get(0, GM_C_remap_calls) - moved, 0, "no hot chunk moves for it");
+	TAP_IS(gm_counter_get(0, GM_C_remap_calls) - moved, 0,
+	       "no hot chunk moves for a block of another context");
 	TAP_IS(fake_stats(f.pool).retired, retired, "the hot memory stays hot");
 	uint64_t mapped = fake_stats(f.pool).mapped;
 	TAP_OK(take(BLOCK).base && fake_stats(f.pool).mapped == mapped,
-	       "its context uses it again");
+	       "the hot memory is used again by its own context");
 	TAP_OK(fake_valid(f.pool), "the pool is valid");
 	gm_pool_context_gone(f.pool, CONTEXT + 1);
 	fake_end(f.pool, "another context");
@@ -338,13 +344,15 @@ static void headroom(void)
 	uint64_t mapped = fake_stats(f.pool).mapped;
 	struct gm_block two = take(BLOCK * 3 / 2);
 	TAP_OK(two.base && fake_valid(f.pool), "no hot block is long enough for a block");
-	TAP_IS(f.pool->n_aliases, 0, "while there is little headroom no chunk moves for it");
-	TAP_IS(fake_stats(f.pool).mapped - mapped, BLOCK * 3 / 2, "the pool grows");
+	TAP_IS(f.pool->n_aliases, 0, "no chunk moves while there is little headroom");
+	TAP_IS(fake_stats(f.pool).mapped - mapped, BLOCK * 3 / 2,
+	       "the pool grows within its headroom");
 	give(two);
-	TAP_IS(take(BLOCK * 3 / 2).base, two.base, "the block fits there the next time");
+	TAP_IS(take(BLOCK * 3 / 2).base, two.base, "a later block fits where the pool grew");
 	TAP_OK(take(BLOCK * 2).base && f.pool->n_aliases > 0,
-	       "beyond the headroom hot chunks move");
-	TAP_IS(fake_stats(f.pool).mapped - mapped, BLOCK * 3 / 2, "and the pool does not grow");
+	       "hot chunks move beyond the headroom");
+	TAP_IS(fake_stats(f.pool).mapped - mapped, BLOCK * 3 / 2,
+	       "the pool does not grow when hot chunks move");
 	fake_end(f.pool, "headroom");
 }
 
@@ -362,9 +370,10 @@ static void headroom_after_peak(void)
 	for (unsigned i = 0; i < N; i += 2)
 		give(b[i]);
 	f.pool->config.headroom_ppm = 125000;
-	TAP_OK(take(3 * BLOCK).base && fake_valid(f.pool), "a block after an early peak");
-	TAP_IS(fake_stats(f.pool).mapped, N * BLOCK, "is served by a move");
-	TAP_IS(f.pool->n_aliases, MOVES, "for much of the peak was returned to the driver");
+	TAP_OK(take(3 * BLOCK).base && fake_valid(f.pool), "a block is served after an early peak");
+	TAP_IS(fake_stats(f.pool).mapped, N * BLOCK,
+	       "a block after an early peak is served without growth");
+	TAP_IS(f.pool->n_aliases, MOVES, "chunks move for a block after an early peak");
 	fake_end(f.pool, "an early peak");
 }
 
@@ -378,10 +387,12 @@ static void headroom_refused(void)
 	unsigned created = fake.calls[FAKE_CREATE];
 	struct gm_block block = take(BLOCK * 3 / 2);
 	TAP_OK(block.base && fake.calls[FAKE_CREATE] > created, "the driver refuses headroom");
-	TAP_OK(f.pool->n_aliases > 0 && fake_valid(f.pool), "then chunks move");
+	TAP_OK(f.pool->n_aliases > 0 && fake_valid(f.pool),
+	       "chunks move when the driver refused headroom");
 	give(b[1]);
 	created = fake.calls[FAKE_CREATE];
-	TAP_OK(take(BLOCK * 9 / 4).base && fake_valid(f.pool), "they move for the next block");
+	TAP_OK(take(BLOCK * 9 / 4).base && fake_valid(f.pool),
+	       "chunks move for the next block after a refusal");
 	TAP_IS(fake.calls[FAKE_CREATE], created, "the driver is not asked again");
 	fake_end(f.pool, "refused");
 }
@@ -400,7 +411,8 @@ static void headroom_after_join(void)
 	give(second);
 	uint64_t mapped = fake_stats(f.pool).mapped;
 	TAP_IS(take(2 * BLOCK).base, first.base, "idle and hot memory side by side serve a block");
-	TAP_IS(fake_stats(f.pool).mapped, mapped, "and the pool does not grow");
+	TAP_IS(fake_stats(f.pool).mapped, mapped,
+	       "the pool does not grow beside idle and hot neighbours");
 	fake_end(f.pool, "joined memory");
 }
 
@@ -415,7 +427,7 @@ static void growth_beside_run(void)
 	run_end();
 	uint64_t mapped = fake_stats(f.pool).mapped;
 	TAP_OK(take(BLOCK / 16).base != first.base, "memory of an ended run waits for its fence");
-	TAP_IS(fake_stats(f.pool).retired, BLOCK, "and is retired");
+	TAP_IS(fake_stats(f.pool).retired, BLOCK, "memory of an ended run is retired");
 	TAP_IS(fake_stats(f.pool).mapped, mapped + BLOCK / 16, "the pool grows by one block");
 	fake_end(f.pool, "growth beside an ended run");
 }
@@ -432,9 +444,10 @@ static void headroom_while_idle(void)
 			give(b[i]);
 	f.pool->config.headroom_ppm = 400000;
 	TAP_OK(take(2 * BLOCK + BLOCK / 8).base && fake_valid(f.pool),
-	       "a block while much is idle");
-	TAP_OK(f.pool->n_aliases > 0, "is served by a move");
-	TAP_IS(fake_stats(f.pool).mapped, N * BLOCK, "and not by growth");
+	       "a block is served while much is idle");
+	TAP_OK(f.pool->n_aliases > 0, "chunks move for a block while much is idle");
+	TAP_IS(fake_stats(f.pool).mapped, N * BLOCK,
+	       "the pool does not grow for a block while much is idle");
 	fake_end(f.pool, "idle memory");
 }
 
@@ -445,9 +458,10 @@ static void headroom_at_limit(void)
 	stripes(b);
 	f.pool->config.headroom_ppm = 250000;
 	f.pool->config.limit = N * BLOCK + BLOCK;
-	TAP_OK(take(BLOCK * 3 / 2).base && fake_valid(f.pool), "a block at the limit");
-	TAP_OK(f.pool->n_aliases > 0, "is served by a move");
-	TAP_IS(fake_stats(f.pool).mapped, N * BLOCK, "and not by growth");
+	TAP_OK(take(BLOCK * 3 / 2).base && fake_valid(f.pool), "a block is served at the limit");
+	TAP_OK(f.pool->n_aliases > 0, "chunks move for a block at the limit");
+	TAP_IS(fake_stats(f.pool).mapped, N * BLOCK,
+	       "the pool does not grow for a block at the limit");
 	fake_end(f.pool, "headroom at a limit");
 }
 

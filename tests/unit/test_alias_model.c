@@ -366,7 +366,7 @@ static void stays_ahead(void)
 	}
 	TAP_OK(most > 0 && most < 64,
 	       "aliases end while the program stays ahead: at most %u at once", most);
-	TAP_IS(used_unmaps + mapped_releases, 0, "none ends too soon");
+	TAP_IS(used_unmaps + mapped_releases, 0, "no alias ends too soon");
 	ended = submitted;
 	fake_end(f.pool, "ahead");
 }

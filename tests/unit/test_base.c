@@ -48,10 +48,10 @@ static void hashing(void)
 	starved = false;
 	table = NULL;
 	HASH_ADD_INT(table, key, &two);
-	TAP_OK(!gm_hash_failed(&two), "with memory an entry is added");
+	TAP_OK(!gm_hash_failed(&two), "an entry is added when there is memory");
 	int key = 2;
 	HASH_FIND_INT(table, &key, found);
-	TAP_OK(found == &two, "the entry is found");
+	TAP_OK(found == &two, "the added entry is found");
 	HASH_CLEAR(hh, table);
 }
 
@@ -122,7 +122,7 @@ static void distances(void)
 	char longest[65] = "";
 	memset(longest, 'x', 64);
 	TAP_IS(gm_distance("kitten", "sitting"), 3, "two letters changed, one added");
-	TAP_IS(gm_distance("", "abc"), 3, "nothing");
+	TAP_IS(gm_distance("", "abc"), 3, "the distance to an empty text is the length");
 	TAP_IS(gm_distance("abc", "abc"), 0, "equal texts have distance 0");
 	TAP_IS(gm_distance(longest, longest), UINT_MAX, "a word too long is near to none");
 	TAP_IS(gm_distance(longest + 1, longest + 1), 0, "63 letters are not too long");
@@ -186,7 +186,7 @@ static void quick_locks(void)
 	gm_futex_lock_take(&quick);
 	TAP_OK(!gm_futex_lock_try_acquire(&quick), "a quick lock that is taken is not had");
 	gm_futex_lock_release(&quick);
-	TAP_OK(gm_futex_lock_try_acquire(&quick), "one that is free is");
+	TAP_OK(gm_futex_lock_try_acquire(&quick), "a quick lock that is free is had");
 	gm_futex_lock_release(&quick);
 	for (unsigned i = 0; i < 4; i++)
 		pthread_create(&threads[i], NULL, take_turns, NULL);
@@ -194,7 +194,7 @@ static void quick_locks(void)
 		pthread_join(threads[i], NULL);
 	TAP_IS(turns, 4 * TURNS, "one of four threads has the lock at a time");
 	TAP_OK(atomic_load(&quick.word) == GM_FUTEX_LOCK_FREE && errno == EDOM,
-	       "at the end no thread has the lock");
+	       "no thread has the quick lock at the end");
 }
 
 int main(void)

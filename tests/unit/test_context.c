@@ -92,9 +92,10 @@ static void refused(void)
 		gm_sim_fail(cases[i].call, 1, CUDA_ERROR_LAUNCH_FAILED);
 		struct gm_context *context = gm_context_current(&sim, &result);
 		TAP_IS(result, cases[i].without ? CUDA_SUCCESS : CUDA_ERROR_LAUNCH_FAILED,
-		       "%s fails", cases[i].call);
+		       "a refusal by %s is returned, except of an event", cases[i].call);
 		TAP_OK(cases[i].without ? context && !context->probe : !context,
-		       cases[i].without ? "it goes without an event" : "there is no context");
+		       cases[i].without ? "a context without an event is known"
+					: "a refused context is not known");
 		sim.cuCtxGetCurrent(&now);
 		TAP_OK(now == handle, "the current context does not change");
 		unsigned left = gm_sim_calls("cuEventCreate") - made;
@@ -177,8 +178,10 @@ static void another_is_faster(void)
 	sim.cuCtxGetDevice = seen_meanwhile;
 	TAP_OK(gm_context_of(&sim, handle, &result) == faster && faster,
 	       "the context of the thread that was faster is the one");
-	TAP_IS(gm_sim_calls("cuEventCreate") - made, 2, "both threads made an event");
-	TAP_IS(gm_sim_calls("cuEventDestroy_v2") - destroyed, 1, "one event remains");
+	TAP_IS(gm_sim_calls("cuEventCreate") - made, 2,
+	       "two threads that see a context at once each make an event");
+	TAP_IS(gm_sim_calls("cuEventDestroy_v2") - destroyed, 1,
+	       "one event of two threads remains");
 	TAP_OK(!slower, "the memory of one context remains");
 	SIM(cuCtxDestroy_v2, PFN_cuCtxDestroy_v4000)(handle);
 	gm_context_gone(handle);
@@ -194,18 +197,18 @@ static void green(void)
 	for (int i = 0; i < 2; i++) {
 		primary[i] = sim_context(i);
 		TAP_OK(gm_context_remember_green((CUcontext)&names[i], primary[i], i),
-		       "a green context");
+		       "a green context is remembered");
 	}
 	for (int i = 0; i < 2; i++)
 		TAP_OK(gm_context_of(&sim, (CUcontext)&names[i], &result) ==
 			       gm_context_of(&sim, primary[i], &result),
-		       "is its primary one");
+		       "a green context is its primary context");
 	TAP_OK(gm_context_green_gone((CUcontext)&names[1], &device) && device == 1,
-	       "it ends, on its device");
+	       "a green context ends on its device");
 	TAP_OK(!gm_context_green_gone((CUcontext)&names[1], &device),
 	       "a green context is forgotten once");
 	TAP_OK(gm_context_green_gone((CUcontext)&names[0], &device) && device == 0,
-	       "so does the other one");
+	       "a second green context ends on its device");
 	for (int i = 0; i < 2; i++) {
 		SIM(cuCtxDestroy_v2, PFN_cuCtxDestroy_v4000)(primary[i]);
 		gm_context_gone(primary[i]);
@@ -255,7 +258,7 @@ int main(void)
 		green();
 		first_sight_at_once();
 		gm_context_forget_all();
-		TAP_OK(!gm_context_find(1), "forgotten");
+		TAP_OK(!gm_context_find(1), "no context is known after all are forgotten");
 	}
 	return tap_done();
 }

@@ -113,7 +113,7 @@ static void test_page(void)
 	       111, "readers see later counts");
 	TAP_IS(page->value[2][GM_C_map_calls], THREADS * TURNS, "a count is in the page");
 	TAP_IS(parts_of(&live->parts, 1, GM_C_allocate_calls, &rows), THREADS * TURNS,
-	       "or a count is in the rows of threads");
+	       "the rows of threads have a count that is not in the page");
 	TAP_IS(page->value[0][GM_C_captures], 2, "row 0 is the process");
 	TAP_OK(!memcmp(page->head.magic, GM_PAGE_MAGIC, 8) &&
 		       page->head.counters == GM_COUNTER_COUNT &&
@@ -217,7 +217,7 @@ static void test_rows(void)
 	for (unsigned i = 0; i < 4 * GM_PART_ROWS; i++)
 		in_threads(1, add_one);
 	TAP_IS(gm_counter_get(0, GM_C_free_calls), 4 * GM_PART_ROWS,
-	       "%d threads, one after the other", 4 * GM_PART_ROWS);
+	       "%d threads, one after the other, count each free", 4 * GM_PART_ROWS);
 	TAP_IS(parts_of(&live->parts, 0, GM_C_free_calls, &rows), 4 * GM_PART_ROWS,
 	       "each thread had a row of its own");
 	TAP_IS(rows, GM_PART_ROWS, "rows of ended threads are reused once all were used");
@@ -233,10 +233,10 @@ static void test_rows(void)
 	for (unsigned row = 0; row < GM_PAGE_ROWS; row++)
 		shared += live->page.value[row][GM_C_free_calls];
 	TAP_IS(shared, 2 * (THREADS * GM_COUNTER_DEVICES - GM_PART_ROWS),
-	       "only the surplus threads share");
+	       "no thread but the surplus ones counts in the page");
 	gm_counters_move(NULL);
 	TAP_IS(all_frees(), (uint64_t)2 * THREADS * GM_COUNTER_DEVICES,
-	       "after the page moves the sums are the same");
+	       "the sums are the same after the page moves");
 	in_threads(1, add_everywhere);
 	TAP_IS(all_frees(), (uint64_t)(2 * THREADS + 1) * GM_COUNTER_DEVICES,
 	       "counting goes on after the move");
@@ -268,7 +268,7 @@ static void test_samples(void)
 	gm_frag_now(&s, &f);
 	TAP_OK(f.internal == 60 && f.external == 0.75 && f.external_remap == 0.5 &&
 		       f.unreclaimable == 80 && f.utilisation == 0.25,
-	       "the figures of a sample");
+	       "the figures of one sample");
 	s.requested = 160; /* 3 s later */
 	s.largest_idle = 240;
 	s.largest_after_remap = 240;
@@ -276,26 +276,33 @@ static void test_samples(void)
 	gm_sample_count(3, 4 * (uint64_t)SECOND, &s);
 	s = (struct gm_sample){0}; /* and 1 s later: all gone */
 	gm_sample_count(3, 5 * (uint64_t)SECOND, &s);
-	TAP_IS(gm_counter_get(3, GM_C_requested_seconds), 100 * 3 + 160, "requested by seconds");
-	TAP_IS(gm_counter_get(3, GM_C_mapped_seconds), 400 * 4, "mapped by seconds");
-	TAP_IS(gm_counter_get(3, GM_C_internal_seconds), 60 * 3, "internal by seconds");
-	TAP_IS(gm_counter_get(3, GM_C_unreclaimable_seconds), 80 * 3, "unreclaimable by seconds");
-	TAP_IS(gm_counter_get(3, GM_C_external_seconds), 750000 * 3, "external by seconds");
-	TAP_IS(gm_counter_get(3, GM_C_external_remap_seconds), 500000 * 3, "after remap");
-	TAP_IS(gm_counter_get(3, GM_C_samples), 3, "three samples");
-	TAP_IS(gm_counter_get(3, GM_C_sampled_ns), 4 * (uint64_t)SECOND, "over four seconds");
+	TAP_IS(gm_counter_get(3, GM_C_requested_seconds), 100 * 3 + 160,
+	       "the requested bytes are summed by seconds");
+	TAP_IS(gm_counter_get(3, GM_C_mapped_seconds), 400 * 4,
+	       "the mapped bytes are summed by seconds");
+	TAP_IS(gm_counter_get(3, GM_C_internal_seconds), 60 * 3,
+	       "internal fragmentation is summed by seconds");
+	TAP_IS(gm_counter_get(3, GM_C_unreclaimable_seconds), 80 * 3,
+	       "the unreclaimable bytes are summed by seconds");
+	TAP_IS(gm_counter_get(3, GM_C_external_seconds), 750000 * 3,
+	       "external fragmentation is summed by seconds");
+	TAP_IS(gm_counter_get(3, GM_C_external_remap_seconds), 500000 * 3,
+	       "external fragmentation after a remap is summed by seconds");
+	TAP_IS(gm_counter_get(3, GM_C_samples), 3, "three samples are counted");
+	TAP_IS(gm_counter_get(3, GM_C_sampled_ns), 4 * (uint64_t)SECOND,
+	       "the sampled time is four seconds");
 	for (unsigned i = 0; i < GM_COUNTER_COUNT; i++)
 		counters[i] = gm_counter_get(3, (enum gm_counter)i);
 	gm_frag_mean(counters, &f);
 	TAP_OK(f.internal == 45 && f.external == 0.5625 && f.external_remap == 0.375 &&
 		       f.unreclaimable == 60 && f.utilisation == 460.0 / 1600,
-	       "means over time");
+	       "the means of samples are over time");
 	counters[GM_C_requested_peak] = 160;
 	counters[GM_C_mapped_peak] = 400;
 	gm_frag_peak(counters, &f);
 	TAP_OK(f.internal == 60 && f.external == 0.75 && f.external_remap == 0.5 &&
 		       f.unreclaimable == 80 && f.utilisation == 0.4,
-	       "peaks");
+	       "the figures at the peaks of samples");
 	/* one byte for a tenth of a microsecond, ten million times: no rounding to 0 */
 	s.requested = s.handed_out = s.mapped = 1;
 	for (uint64_t i = 0; i <= 10000000; i++)

@@ -153,10 +153,10 @@ static void late_ones(void)
 	uint64_t took;
 	TAP_IS(reclaim(30, 3, 50000000, &took), 15 * MIB, "silent processes delay no other");
 	TAP_OK(is_bound(took), "30 silent processes take the time of one");
-	TAP_IS(gm_counter_get(0, GM_C_others_overdue), 30, "they are counted");
+	TAP_IS(gm_counter_get(0, GM_C_others_overdue), 30, "silent processes are counted");
 	TAP_IS(again(&took), 15 * MIB, "the next call asks the others");
-	TAP_IS(requests, 3, "the silent ones are left out");
-	TAP_OK(took < GM_DEMAND_PATIENCE / 10, "the silent ones take no time any more");
+	TAP_IS(requests, 3, "the silent processes are left out of the next call");
+	TAP_OK(took < GM_DEMAND_PATIENCE / 10, "the silent processes take no time any more");
 	now += GM_DEMAND_PAUSE;
 	TAP_IS(again(&took), 15 * MIB, "a minute later the others are asked");
 	TAP_IS(requests, 33, "a minute later the silent ones are asked again");
@@ -180,11 +180,11 @@ static void full_and_foreign_ones(void)
 	TAP_IS(again(&took), 15 * MIB, "177 names of other users displace no process");
 	TAP_IS(requests, 3, "no other user is asked");
 	TAP_OK(took < GM_DEMAND_PATIENCE / 100, "full queues of connections delay nothing");
-	TAP_IS(longest_connect, 0, "no connection waits");
+	TAP_IS(longest_connect, 0, "no full queue of a process is waited for");
 	for (unsigned i = 0; i < 177; i++)
 		processes[i].connects = GM_RPC_OK;
 	again(&took);
-	TAP_IS(requests, 180, "all that could not be reached are asked the next time, 64 at once");
+	TAP_IS(requests, 180, "the processes not reached are asked the next time, 64 at once");
 }
 
 int main(void)
@@ -194,7 +194,8 @@ int main(void)
 	TAP_IS(reclaim(0, 3, 0, &took), 15 * MIB, "each process returns its memory");
 	TAP_OK(took < GM_DEMAND_PATIENCE / 100, "the call does not wait for more");
 	TAP_IS(gm_demand_total(), 15 * MIB, "the total has the bytes returned in time");
-	TAP_IS(gm_counter_get(0, GM_C_others_bytes), 15 * MIB, "so has the counter");
+	TAP_IS(gm_counter_get(0, GM_C_others_bytes), 15 * MIB,
+	       "the counter has the bytes returned in time");
 	TAP_IS(gm_counter_get(0, GM_C_others_asked), 3, "each request is counted");
 	late_ones();
 	full_and_foreign_ones();

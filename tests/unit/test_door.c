@@ -276,7 +276,7 @@ static void passages(void)
 	TAP_OK(gm_door_passages() != before, "a submission is a passage when it begins");
 	within = gm_door_passages();
 	gm_door_leave();
-	TAP_OK(gm_door_passages() != within, "and when it ends");
+	TAP_OK(gm_door_passages() != within, "a submission is a passage when it ends");
 	gm_door_set(GM_DOOR_ASLEEP);
 	before = gm_door_passages();
 	TAP_OK(!gm_door_try() && gm_door_passages() == before, "a try that fails is no passage");
@@ -324,19 +324,20 @@ static void steps_out(void)
 	TAP_OK(!gm_door_is_inside() && !gm_door_step_out(), "who is outside cannot step out");
 	gm_door_enter();
 	gm_door_enter();
-	TAP_OK(!gm_door_step_out(), "nor can a part of another submission");
+	TAP_OK(!gm_door_step_out(), "a part of another submission cannot step out");
 	gm_door_leave();
 	TAP_OK(gm_door_is_inside() && gm_door_step_out() && !gm_door_is_inside(),
-	       "a submission can");
-	TAP_OK(gm_door_shut(gm_clock_ns()), "then the door shuts");
+	       "a submission can step out");
+	TAP_OK(gm_door_shut(gm_clock_ns()), "the door shuts once a submission has stepped out");
 	gm_door_set(GM_DOOR_ASLEEP);
 	gm_door_step_in();
-	TAP_OK(gm_door_is_inside() && !gm_door_try(), "inside again it has no memory");
+	TAP_OK(gm_door_is_inside() && !gm_door_try(),
+	       "a submission that stepped in again has no memory");
 	gm_door_leave();
 	gm_door_set(GM_DOOR_OPEN);
 	TAP_OK(gm_door_try() && gm_door_step_out(), "a try can step out, too");
 	gm_door_step_in();
-	TAP_OK(gm_door_try(), "while the door is open it is as before");
+	TAP_OK(gm_door_try(), "the step in changes nothing while the door is open");
 	gm_door_leave();
 	gm_door_leave();
 	TAP_OK(!gm_door_is_inside() && gm_door_shut(gm_clock_ns()), "no step leaves a trace");

@@ -56,20 +56,22 @@ int main(void)
 	struct gm_driver d;
 	TAP_OK(gm_driver_load(&d, lookup, NULL) == NULL, "all calls are loaded");
 	TAP_IS(d.version, 0, "no call was made");
-	TAP_IS(gm_driver_query_version(&d), CUDA_SUCCESS, "ask");
-	TAP_IS(d.version, 12050, "the version");
-	TAP_STR(gm_driver_error(&d, CUDA_ERROR_UNKNOWN), "an unknown CUDA error", "no name");
+	TAP_IS(gm_driver_query_version(&d), CUDA_SUCCESS, "the driver's version is asked for");
+	TAP_IS(d.version, 12050, "the driver's version is stored");
+	TAP_STR(gm_driver_error(&d, CUDA_ERROR_UNKNOWN), "an unknown CUDA error",
+		"an error without a name has a text");
 	for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
 		const char *missing =
 			gm_driver_load(&d, lookup, (void *)(uintptr_t)calls[i].symbol);
 		if (calls[i].needed)
-			TAP_STR(missing, calls[i].symbol, "%s is needed", calls[i].symbol);
+			TAP_STR(missing, calls[i].symbol, "%s is needed to load the driver",
+				calls[i].symbol);
 		else
-			TAP_OK(!missing, "%s is not", calls[i].symbol);
+			TAP_OK(!missing, "%s is not needed to load the driver", calls[i].symbol);
 	}
 	gm_driver_load(&d, lookup, NULL);
 	CUstreamCaptureMode outer = gm_driver_quiet_begin(&d);
-	TAP_IS(mode, CU_STREAM_CAPTURE_MODE_RELAXED, "quiet");
+	TAP_IS(mode, CU_STREAM_CAPTURE_MODE_RELAXED, "a quiet mode is a relaxed capture mode");
 	CUstreamCaptureMode inner = gm_driver_quiet_begin(&d);
 	gm_driver_quiet_end(&d, inner);
 	TAP_IS(mode, CU_STREAM_CAPTURE_MODE_RELAXED, "quiet modes nest");

@@ -45,9 +45,9 @@ static void joins(void)
 	TAP_IS(extents.n_idle, 2, "memory mapped apart is two idle extents");
 	add(4 * MIB, 4 * MIB);
 	TAP_IS(extents.n_idle, 1, "memory mapped between two extents joins them");
-	TAP_IS(longest(), 12 * MIB, "into one");
+	TAP_IS(longest(), 12 * MIB, "memory between two extents makes one of all");
 	struct gm_extent *a = take(100 * KIB, 512), *b = take(5 * MIB, 512);
-	TAP_OK(at(a) == 0 && at(b) == 100 * KIB, "blocks are cut from its front");
+	TAP_OK(at(a) == 0 && at(b) == 100 * KIB, "blocks are cut from the front of an idle extent");
 	TAP_OK(gm_table_find(&table, BASE) == a &&
 		       gm_table_find(&table, BASE + 100 * KIB - 1) == a &&
 		       gm_table_find(&table, BASE + 100 * KIB) == b &&

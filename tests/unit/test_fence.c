@@ -235,9 +235,10 @@ static void short_way(void)
 	enum gm_fenced fenced;
 	fence(true, &fenced);
 	unsigned changes = mode_changes(), events = gm_sim_calls("cuEventCreate");
-	TAP_OK(fence(true, &fenced) == CUDA_SUCCESS && fenced == GM_FENCED_PASSED, "a fence");
+	TAP_OK(fence(true, &fenced) == CUDA_SUCCESS && fenced == GM_FENCED_PASSED,
+	       "a second fence in a context passes");
 	TAP_OK(mode_changes() == changes && gm_sim_calls("cuEventCreate") == events,
-	       "without captures a fence takes two driver calls");
+	       "a fence takes two driver calls if there are no captures");
 	gm_fence_capture_missed();
 	TAP_OK(fence(true, &fenced) == CUDA_SUCCESS && mode_changes() == changes + 2,
 	       "a fence changes the mode if an unknown capture is possible");
@@ -399,10 +400,11 @@ static void at_a_glance(void)
 	gm_sim_hold(stream);
 	unsigned asked = gm_sim_calls("cuEventQuery"), waited = gm_sim_calls("cuEventSynchronize");
 	TAP_IS(gm_fence_is_idle(&sim, here->key), counted,
-	       "at a glance an idle GPU is idle only if captures are counted");
+	       "an idle GPU is idle at a glance only if captures are counted");
 	gm_sim_launch(stream, nothing, NULL);
 	TAP_OK(!gm_fence_is_idle(&sim, here->key), "a running kernel is seen at a glance");
-	TAP_IS(gm_sim_calls("cuEventQuery") - asked, counted ? 2 : 0, "a glance polls");
+	TAP_IS(gm_sim_calls("cuEventQuery") - asked, counted ? 2 : 0,
+	       "a glance polls two events, if captures are counted");
 	TAP_IS(gm_sim_calls("cuEventSynchronize"), waited, "a glance does not wait");
 	gm_sim_release(stream, -1u);
 	sim.cuStreamSynchronize(stream);

@@ -273,9 +273,10 @@ static void contents_that_differ(void)
 	TAP_OK(!strcmp(move.refused_for, named), "the place of the differing byte is named: %s",
 	       move.refused_for);
 	TAP_OK(stats_now().away > 0 && stats_now().away <= away && pool_valid(),
-	       "the chunk stays away");
+	       "a chunk with a byte that differs stays away");
 	in = gm_move_in(&move, pool, 0);
-	TAP_OK(in.result == CUDA_ERROR_UNKNOWN && move.refusal == GM_REFUSAL_CONTENTS, "each time");
+	TAP_OK(in.result == CUDA_ERROR_UNKNOWN && move.refusal == GM_REFUSAL_CONTENTS,
+	       "each wake fails on a byte that differs");
 	byte_change(at, 0x10);
 	TAP_OK(wakes(), "the wake succeeds when the byte is right again");
 	tear_down("contents that differ");

@@ -121,16 +121,16 @@ static void test_edges(void)
 	s = sample_of(two, 2);
 	gm_frag_usable(&s, 90 * GM_KIB, &low, &high);
 	TAP_OK(low == 100 * GM_KIB && high == 180 * GM_KIB,
-	       "of two runs, the longest is enough, and the other may be");
+	       "the longest of two runs is enough, and the other may be");
 	s.idle_runs[1] = UINT16_MAX;
 	gm_frag_usable(&s, 90 * GM_KIB, &low, &high);
 	TAP_OK(low == 100 * GM_KIB && high == 180 * GM_KIB,
-	       "of too many runs to count, only the longest is known");
+	       "the longest of too many runs to count is all that is known");
 	s = sample_of(one, 1);
 	TAP_OK(gm_frag_has_bins(&s), "a sample with bins has them");
 	TAP_IS(gm_frag_in_runs(&s), 100 * GM_KIB, "a sample with bins has their sum");
 	s = (struct gm_sample){.idle = GM_MIB, .idle_extents = 1};
-	TAP_OK(!gm_frag_has_bins(&s), "one of an older log has none");
+	TAP_OK(!gm_frag_has_bins(&s), "a sample of an older log has no bins");
 	s = (struct gm_sample){.idle = GM_MIB};
 	TAP_OK(gm_frag_has_bins(&s), "free slots alone make no run");
 }

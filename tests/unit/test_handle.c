@@ -78,7 +78,7 @@ int main(void)
 {
 	TAP_OK(gm_handle_kind(handle_of(0)) == GM_HANDLE_UNKNOWN, "no handle is known");
 	TAP_OK(!gm_handle_name(handle_of(0)) && !gm_handle_unread(handle_of(0)),
-	       "its name and image are unknown");
+	       "the name and image of an unknown handle are unknown");
 	many();
 	names();
 	unread();

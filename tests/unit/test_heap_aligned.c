@@ -59,12 +59,13 @@ static void test_sizes(void)
 	static const uint64_t none[] = {0, 3, 24, 2 * GM_GRANULE, UINT64_MAX, UINT64_C(1) << 63};
 	for (unsigned i = 0; i < sizeof none / sizeof *none; i++)
 		TAP_IS(gm_aligned_size(GM_ALIGNED_WIDE, none[i], 64), 0,
-		       "no alignment that can be had");
-	TAP_IS(gm_aligned_size(GM_ALIGNED_NATURAL, 256, 8000), 8192, "a power of two");
+		       "an alignment that cannot be had is 0");
+	TAP_IS(gm_aligned_size(GM_ALIGNED_NATURAL, 256, 8000), 8192,
+	       "a natural alignment takes the next power of two");
 	TAP_IS(gm_aligned_size(GM_ALIGNED_NATURAL, 256, 8193), GM_GRANULE,
 	       "a larger natural alignment takes a granule");
 	TAP_IS(gm_aligned_size(16, 32, 8), GM_GRANULE,
-	       "without a class in between a granule is taken");
+	       "a granule is taken where no class is in between");
 	TAP_IS(gm_aligned_size(16, 32, UINT64_MAX), UINT64_MAX,
 	       "a size beyond all memory is not rounded");
 }

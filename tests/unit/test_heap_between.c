@@ -94,7 +94,7 @@ static void emptied_meanwhile(void)
 	TAP_OK(!gm_granule_malloc(heap, LARGER), "another class finds no granule meanwhile");
 	gm_hunt_unmark(&hunt);
 	void *larger = gm_granule_malloc(heap, LARGER);
-	TAP_OK(larger, "it finds the empty one when that is back in its shard");
+	TAP_OK(larger, "another class finds the empty granule back in its shard");
 	gm_granule_free(heap, larger);
 	test_close(&f);
 }

@@ -39,8 +39,8 @@ static void check_sizes(void)
 	}
 	TAP_IS(wrong, 0, "each size has a class with slots of at least that size");
 	TAP_IS(smaller, 0, "no class with smaller slots is large enough");
-	TAP_IS(exact, 256, "up to 256 bytes slots have the size, rounded up to 16 bytes");
-	TAP_OK(least >= 888, "from 129 bytes to 8 KiB blocks use %u thousandths of a full heap",
+	TAP_IS(exact, 256, "slots up to 256 bytes have the size, rounded up to 16 bytes");
+	TAP_OK(least >= 888, "blocks of 129 bytes to 8 KiB use %u thousandths of a full heap",
 	       least);
 	for (uint32_t c = 0; c < GM_CLASSES; c++) {
 		uint32_t size = class_at(c)->size, header = class_at(c)->header;

@@ -336,9 +336,10 @@ static void test_class(struct work *work, unsigned c)
 		usable += policy->usable(&work->f.heap, work->bad[i]) != 0;
 	const char *what = changed(work);
 	TAP_OK(!what, "%s, %s: %s is as it was", policy->name, name, what ? what : "all");
-	TAP_IS(usable, 0, "%s, %s: of none is any byte usable", policy->name, name);
+	TAP_IS(usable, 0, "%s, %s: no byte of them is usable", policy->name, name);
 	if (policy->can & GM_POLICY_FREES || classes[c].known)
-		TAP_IS(counted, work->bads, "%s, %s: all are counted", policy->name, name);
+		TAP_IS(counted, work->bads, "%s, %s: each wrong free is counted", policy->name,
+		       name);
 }
 
 static bool all_hold(const struct work *work)
@@ -403,19 +404,24 @@ static void test_valid(struct work *work)
 	const char *name = f->policy->name;
 	uint64_t before = f->heap.foreign_frees;
 	TAP_OK(test_launch(f, 1, 1, free_one, work), "%s: a warp frees one block", name);
-	TAP_IS(f->heap.foreign_frees - before, SIZES * 31, "%s: 31 lanes do so in vain", name);
+	TAP_IS(f->heap.foreign_frees - before, SIZES * 31,
+	       "%s: 31 lanes free a block of another lane in vain", name);
 	for (unsigned b = 0; b < BLOCKS; b += EACH)
 		work->live[b] = NULL;
-	TAP_OK(test_launch(f, LANES / 32, LANES / 32, take, work), "%s: malloc goes on", name);
+	TAP_OK(test_launch(f, LANES / 32, LANES / 32, take, work),
+	       "%s: malloc goes on after wrong frees", name);
 	before = f->heap.foreign_frees;
 	TAP_OK(all_hold(work), "%s: other live blocks keep their contents", name);
-	TAP_OK(test_launch(f, LANES / 32, LANES / 32, give, work), "%s: valid or not", name);
+	TAP_OK(test_launch(f, LANES / 32, LANES / 32, give, work),
+	       "%s: lanes free blocks that are valid or not", name);
 	TAP_IS(work->damaged, 0, "%s: nothing is handed out twice", name);
-	TAP_IS(f->heap.foreign_frees - before, LANES * AGAIN, "%s: half of each is counted", name);
+	TAP_IS(f->heap.foreign_frees - before, LANES * AGAIN,
+	       "%s: half of the frees of each lane is counted", name);
 	before = f->heap.foreign_frees;
-	TAP_OK(test_launch(f, LANES / 32, LANES / 32, free_live, work), "%s: the rest", name);
+	TAP_OK(test_launch(f, LANES / 32, LANES / 32, free_live, work),
+	       "%s: the remaining blocks are freed", name);
 	TAP_IS(f->heap.foreign_frees, before, "%s: valid blocks are freed as usual", name);
-	TAP_IS(test_stats(f).live_bytes, 0, "%s: nothing is left", name);
+	TAP_IS(test_stats(f).live_bytes, 0, "%s: no byte is live after all frees", name);
 	TAP_IS(work->null, 0, "%s: no lane gets NULL", name);
 }
 

@@ -88,8 +88,8 @@ static void check_spread(struct gm_heap *heap)
 	TAP_IS(shards_for(heap, 32, 511, 4096), 1, "a granule of small slots serves some warps");
 	TAP_IS(shards_for(heap, 32, 2047, 4096), 4, "more warps get more granules");
 	TAP_IS(shards_for(heap, 1, 2047, 4096), 4,
-	       "warps with one lane that allocates get as many");
-	TAP_IS(shards_for(heap, 32, 8447, 12), 6, "at most half of the free granules are taken");
+	       "warps with one lane that allocates get as many granules");
+	TAP_IS(shards_for(heap, 32, 8447, 12), 6, "half of the free granules at most are taken");
 	TAP_IS(shards_for(heap, 32, 8447, 40), 8,
 	       "few granules are taken, unless very many are free");
 	TAP_IS(shards_for(heap, 32, 8447, 8192), 17, "a part of very many free granules is taken");
@@ -251,11 +251,11 @@ static void check_short(struct work *work)
 	uint32_t slots = gm_granules_of(heap)->class_[gm_granule_class_of(SIZE)].slots;
 	TAP_OK(test_launch(&work->f, 1, 1, go_short, work) && work->first,
 	       "a lane finds a shard with room that others freed");
-	TAP_OK(work->last, "after some turns it asks the host, and goes on");
-	TAP_IS(work->blocks, 0, "finding it wants no memory");
+	TAP_OK(work->last, "a lane asks the host after some turns, and goes on");
+	TAP_IS(work->blocks, 0, "a lane that finds a shard wants no memory");
 	TAP_IS(heap->wanted, heap->granted + LOW,
 	       "a lane that is not served asks for memory, without waiting");
-	TAP_IS(heap->wished, LEAN / slots + 1, "it wishes for what all waiting lanes need");
+	TAP_IS(heap->wished, LEAN / slots + 1, "a lane wishes for what all waiting lanes need");
 	TAP_IS(work->f.mail.want.value, heap->wanted, "the host sees what is wanted");
 }
 

@@ -197,20 +197,20 @@ static void grows_from_empty(struct work *work, const struct gm_policy *policy)
 	const char *name = policy->name;
 	make(work, "1G", 512 * MIB, policy);
 	struct gm_heap_figures before = site_figures(&work->site);
-	TAP_IS(before.chunks, 1, "%s: one chunk", name);
+	TAP_IS(before.chunks, 1, "%s: a new heap has one chunk", name);
 	TAP_IS(before.used, 0, "%s: a new heap is empty", name);
 	TAP_IS(site_pool(&work->site).lent, before.own + before.mapped,
-	       "%s: the pool lent it, and the books", name);
+	       "%s: the pool lent the first chunk and the books", name);
 	launch(work, churn, "lanes allocate and free at random");
 	TAP_IS(work->null, 0, "%s: no lane gets NULL", name);
 	TAP_IS(work->bad, 0, "%s: blocks keep their contents", name);
-	TAP_OK(site_figures(&work->site).grown > 1, "%s: the heap grew", name);
-	launch(work, free_all, "other lanes free all");
+	TAP_OK(site_figures(&work->site).grown > 1, "%s: the heap grew for its lanes", name);
+	launch(work, free_all, "other lanes free all blocks");
 	TAP_IS(work->bad, 0, "%s: blocks kept their contents", name);
 	TAP_IS(site_figures(&work->site).foreign_frees, 0, "%s: each is freed once", name);
 	if (policy->can & GM_POLICY_RETURNS) {
 		struct gm_heap_figures figures = site_figures(&work->site);
-		TAP_IS(figures.live, 0, "%s: nothing is live", name);
+		TAP_IS(figures.live, 0, "%s: nothing is live after all frees", name);
 		TAP_IS(gm_heap_trim(work->site.heap), figures.mapped - before.mapped,
 		       "%s: all chunks but the first are returned", name);
 		figures = site_figures(&work->site);
@@ -218,7 +218,7 @@ static void grows_from_empty(struct work *work, const struct gm_policy *policy)
 		TAP_IS(figures.used, 0, "%s: the first chunk is empty", name);
 		TAP_IS(site_pool(&work->site).lent, before.own + before.mapped,
 		       "%s: the pool counts the same lent memory", name);
-		launch(work, churn, "and it grows anew");
+		launch(work, churn, "lanes make an empty heap grow anew");
 		TAP_IS(work->null + work->bad, 0,
 		       "%s: the second run has no NULL and no wrong block", name);
 		TAP_OK(site_figures(&work->site).grown > figures.grown,
@@ -234,19 +234,19 @@ static void stops_at_limit(struct work *work, const struct gm_policy *policy)
 	work->size = 8000;
 	launch(work, fill_heap, "lanes fill the heap");
 	struct gm_heap_figures figures = site_figures(&work->site);
-	TAP_IS(figures.mapped, 80 * MIB, "%s: up to its limit", name);
-	TAP_IS(work->null, LANES, "%s: at the limit each lane gets NULL", name);
-	TAP_OK(work->got * 8192 >= 76 * MIB, "%s: %lu of 8000 bytes", name,
+	TAP_IS(figures.mapped, 80 * MIB, "%s: the heap grows up to its limit", name);
+	TAP_IS(work->null, LANES, "%s: each lane gets NULL at the limit", name);
+	TAP_OK(work->got * 8192 >= 76 * MIB, "%s: %lu blocks of 8000 bytes fit", name,
 	       (unsigned long)work->got);
-	TAP_OK(figures.refused > 0, "%s: growth was refused", name);
+	TAP_OK(figures.refused > 0, "%s: growth was refused at the limit", name);
 	uint64_t got = work->got;
-	launch(work, free_list, "all is freed");
+	launch(work, free_list, "lanes free all blocks");
 	if (policy->can & GM_POLICY_MIXES) {
-		launch(work, fill_heap, "and allocated again");
+		launch(work, fill_heap, "lanes fill the heap again");
 		TAP_OK(work->got >= got * 95 / 100,
-		       "%s: the second time as many lanes are served: %lu, %lu", name,
+		       "%s: the second run serves no fewer lanes: %lu, %lu", name,
 		       (unsigned long)got, (unsigned long)work->got);
-		launch(work, free_list, "and freed");
+		launch(work, free_list, "lanes free all blocks again");
 	}
 	if (policy->can & GM_POLICY_RETURNS)
 		TAP_IS(gm_heap_trim(work->site.heap), figures.mapped - GM_HEAP_FIRST * 2 * MIB,
@@ -263,11 +263,11 @@ static void grows_for_a_churn(struct work *work)
 	uint64_t first = site_figures(&work->site).mapped, live = LANES * work->size;
 	for (unsigned i = 0; i < CHURNS; i++) {
 		launch(work, hold, "lanes hold a block each, and free it");
-		TAP_IS(work->got, (uint64_t)2 * ROUNDS * LANES, "all are served");
+		TAP_IS(work->got, (uint64_t)2 * ROUNDS * LANES, "all lanes of a churn are served");
 	}
 	uint64_t mapped = site_figures(&work->site).mapped;
 	TAP_OK(mapped > first && mapped <= live / 2 * 3 + 64 * MIB,
-	       "the heap grew for them, from %lu to %lu bytes", (unsigned long)first,
+	       "the heap grew for a churn, from %lu to %lu bytes", (unsigned long)first,
 	       (unsigned long)mapped);
 	site_close(&work->site, "churn");
 }
@@ -280,10 +280,10 @@ static void refuses_what_is_too_much(struct work *work)
 	TAP_IS(work->null, 1, "the large request gets NULL");
 	TAP_IS(work->got, LANES / 4 - 1, "the other lanes get their blocks");
 	TAP_OK(site_figures(&work->site).mapped < 120 * MIB, "the heap did not grow to its limit");
-	launch(work, free_all, "free");
+	launch(work, free_all, "lanes free their blocks");
 	gm_heap_trim(work->site.heap);
 	work->size = 100 * MIB;
-	launch(work, one_too_many, "100 MiB in one piece");
+	launch(work, one_too_many, "one lane gets 100 MiB in one piece");
 	TAP_IS(work->null, 0, "the small requests are served");
 	site_close(&work->site, "too much");
 }
@@ -302,9 +302,9 @@ static void asks_again_when_memory_is_back(struct work *work)
 	uint64_t got = work->got;
 	TAP_OK(site_pool(&work->site).mapped + site_pool(&work->site).lent >= 250 * MIB,
 	       "the device was full");
-	launch(work, free_all, "all is freed");
+	launch(work, free_all, "lanes free all blocks");
 	gm_pool_free(work->site.pool, block.base, NULL, NULL);
-	launch(work, one_each, "and cudaFree gives memory back");
+	launch(work, one_each, "lanes get memory that cudaFree gave back");
 	TAP_OK(work->got > got + 30 && work->got + work->null == LANES,
 	       "the next kernel gets more: %lu", (unsigned long)work->got);
 	site_close(&work->site, "memory");
@@ -320,7 +320,7 @@ static void outlives_the_host(struct work *work)
 	launch(work, one_each, "the host does not answer");
 	TAP_IS(work->got, 2 * GM_HEAP_FIRST, "all mapped memory is allocated");
 	TAP_IS(work->null, LANES - 2 * GM_HEAP_FIRST, "the other lanes get NULL");
-	launch(work, free_all, "free");
+	launch(work, free_all, "lanes free their blocks");
 	work->answers = true;
 	launch(work, one_each, "the host answers again");
 	TAP_IS(work->got, LANES, "all lanes get their blocks");
@@ -339,7 +339,7 @@ static void waits_for_a_slow_host(struct work *work)
 	uint64_t stalled = site_device(&work->site)->stalled;
 	TAP_OK(stalled > GM_HOST_DEAD * 9 / 20 && stalled < GM_HOST_DEAD * 11 / 20,
 	       "the stalled time of all lanes is the delay: %lu ns", (unsigned long)stalled);
-	launch(work, free_all, "free");
+	launch(work, free_all, "lanes free their blocks");
 	TAP_IS(site_figures(&work->site).wait_ns, stalled,
 	       "the heap's figures have the stalled time");
 	/* A lane that read the clock before another lane's poll. */
@@ -370,7 +370,7 @@ static void waits_in_the_driver(struct work *work, uint64_t ns, uint64_t got)
 	TAP_IS(work->got, got, "after %lu s in a driver call: lanes that get a block",
 	       (unsigned long)(ns / GM_HOST_DEAD));
 	TAP_IS(work->null, LANES - got, "the other lanes get NULL");
-	launch(work, free_all, "free");
+	launch(work, free_all, "lanes free their blocks");
 	site_close(&work->site, "the driver");
 }
 
@@ -394,12 +394,12 @@ static void says_that_it_calls(struct work *work)
 	map = work->site.driver.cuMemMap;
 	work->site.driver.cuMemMap = map_watched;
 	work->size = 1000000;
-	launch(work, one_each, "the heap grows");
+	launch(work, one_each, "lanes make the heap grow");
 	TAP_OK(calls > 0 && calls_said == calls, "%u of %u calls of the driver are announced",
 	       calls_said, calls);
 	TAP_IS(work->site.heap->shared->mail.beat.value & GM_BEAT_CALLING, 0,
 	       "the end of the calls is announced");
-	launch(work, free_all, "free");
+	launch(work, free_all, "lanes free their blocks");
 	site_close(&work->site, "calls");
 }
 
@@ -407,18 +407,19 @@ static void keeps_chunks_in_use(struct work *work)
 {
 	make(work, "1G", 512 * MIB, &gm_policies[gm_heap_policy("granule")]);
 	work->size = 3 * MIB;
-	launch(work, one_each, "runs of two granules");
+	launch(work, one_each, "lanes get runs of two granules");
 	uint64_t mapped = site_figures(&work->site).mapped;
 	/* A third of them is freed; chunks hold some of the others. */
 	for (uint32_t i = 0; i < LANES; i += 3)
 		give(work, &work->block[i][0], i * KEPT);
 	gm_heap_trim(work->site.heap);
 	struct gm_heap_figures figures = site_figures(&work->site);
-	TAP_OK(figures.mapped <= mapped && figures.mapped >= mapped / 2, "some chunks may go");
+	TAP_OK(figures.mapped <= mapped && figures.mapped >= mapped / 2,
+	       "some chunks may go while others hold blocks");
 	launch(work, free_all, "the remaining blocks keep their contents");
-	TAP_IS(work->bad, 0, "no byte is wrong");
+	TAP_IS(work->bad, 0, "no byte of the remaining blocks is wrong");
 	TAP_OK(gm_heap_trim(work->site.heap) > 0, "a further trim returns more");
-	TAP_IS(site_figures(&work->site).chunks, 1, "only the first chunk remains");
+	TAP_IS(site_figures(&work->site).chunks, 1, "the first chunk alone remains");
 	site_close(&work->site, "in use");
 }
 

@@ -93,13 +93,13 @@ static void follows_many_streams(void)
 	TAP_OK(gm_heap_in_flight(site.heap), "a launch that cannot be tracked counts as in flight");
 	gm_heap_trim(site.heap);
 	TAP_OK(!gm_heap_in_flight(site.heap),
-	       "after a trim has waited the launch is not in flight");
+	       "a launch is not in flight after a trim has waited for it");
 	launch(&site, stream[N - 1]);
 	gm_sim_fail("cuStreamWriteValue32_v2", 1, CUDA_ERROR_NOT_SUPPORTED);
 	launch(&site, stream[0]);
-	TAP_OK(gm_heap_in_flight(site.heap), "without a written word a launch counts as in flight");
+	TAP_OK(gm_heap_in_flight(site.heap), "a launch without a written word counts as in flight");
 	gm_heap_trim(site.heap);
-	TAP_OK(!gm_heap_in_flight(site.heap), "after a trim it does not");
+	TAP_OK(!gm_heap_in_flight(site.heap), "a launch without a written word ends with a trim");
 	for (unsigned i = 0; i < N; i++)
 		drv(cuStreamDestroy_v2)(stream[i]);
 	site_close(&site, "streams");
@@ -261,7 +261,7 @@ static void create_costs(void)
 		before[i] = gm_sim_calls(once[i]);
 	TAP_IS(gm_heap_create(&site.config, &site.heap), CUDA_SUCCESS, "a heap is made");
 	for (unsigned i = 0; i < ONCE; i++)
-		TAP_IS(gm_sim_calls(once[i]) - before[i], 1, "one %s", once[i]);
+		TAP_IS(gm_sim_calls(once[i]) - before[i], 1, "a creation calls %s once", once[i]);
 	site_close(&site, "costs");
 }
 
@@ -282,7 +282,7 @@ static void create_fails(void)
 				break;
 			}
 			TAP_OK(site.result == CUDA_SUCCESS ? is_spare(calls[c]) : !site.heap,
-			       "%s: no heap", name);
+			       "%s fails: there is no heap, or it can go without", name);
 			site_close(&site, name);
 		}
 	}
@@ -363,19 +363,23 @@ static void refuses(void)
 	static const struct gm_sim_image empty = {.magic = GM_SIM_IMAGE};
 	site_open(&site, "512M", 256 * MIB);
 	site.config.policy = "none";
-	TAP_IS(gm_heap_create(&site.config, &site.heap), CUDA_ERROR_NOT_SUPPORTED, "no policy");
+	TAP_IS(gm_heap_create(&site.config, &site.heap), CUDA_ERROR_NOT_SUPPORTED,
+	       "an unknown policy is refused");
 	site.config.policy = "rw";
 	site.config.image = NULL;
-	TAP_IS(gm_heap_create(&site.config, &site.heap), CUDA_ERROR_NOT_SUPPORTED, "no image");
+	TAP_IS(gm_heap_create(&site.config, &site.heap), CUDA_ERROR_NOT_SUPPORTED,
+	       "a missing image is refused");
 	site.config.image = &empty;
 	TAP_IS(gm_heap_create(&site.config, &site.heap), CUDA_ERROR_INVALID_IMAGE,
 	       "a wrong image is refused");
 	site.config.image = &gm_heap_sim_image;
 	site.config.limit = MIB;
-	TAP_IS(gm_heap_create(&site.config, &site.heap), CUDA_ERROR_OUT_OF_MEMORY, "no granule");
+	TAP_IS(gm_heap_create(&site.config, &site.heap), CUDA_ERROR_OUT_OF_MEMORY,
+	       "a limit below a granule is refused");
 	site.config.limit = 256 * MIB;
 	site.driver.cuStreamGetId = NULL; /* as before driver 12.0 */
-	TAP_IS(gm_heap_create(&site.config, &site.heap), CUDA_ERROR_NOT_SUPPORTED, "old driver");
+	TAP_IS(gm_heap_create(&site.config, &site.heap), CUDA_ERROR_NOT_SUPPORTED,
+	       "an old driver is refused");
 	site_close(&site, "refused");
 }
 
@@ -519,14 +523,14 @@ static void names_policies(void)
 	union gm_knob_value value;
 	struct gm_knobs knobs = *gm_knob_get();
 	char why[200];
-	TAP_STR(gm_heap_wanted(&knobs), "granule", "GPUMEM_HEAP=auto");
+	TAP_STR(gm_heap_wanted(&knobs), "granule", "GPUMEM_HEAP=auto is the default policy");
 	gm_knob_parse(GM_KNOB_ID_heap, "off", &knobs.heap, why, sizeof why);
-	TAP_OK(!gm_heap_wanted(&knobs), "GPUMEM_HEAP=off");
+	TAP_OK(!gm_heap_wanted(&knobs), "GPUMEM_HEAP=off is no policy");
 	for (unsigned i = 0; gm_heap_policy_name(i); i++) {
 		char text[32];
 		snprintf(text, sizeof text, "policy:%s", gm_heap_policy_name(i));
 		TAP_OK(gm_knob_parse(GM_KNOB_ID_heap, text, &value, why, sizeof why),
-		       "GPUMEM_HEAP=%s", text);
+		       "GPUMEM_HEAP=%s is read", text);
 		knobs.heap = value;
 		TAP_STR(gm_heap_wanted(&knobs), gm_heap_policy_name(i),
 			"the knob's policy is returned");

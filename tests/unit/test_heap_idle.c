@@ -279,12 +279,12 @@ static void waits_for_the_untracked(void)
 	unsigned before = kernels();
 	TAP_OK(due() == UINT64_MAX && trim(UINT64_MAX - 1) == 0,
 	       "a launch whose end is not seen keeps the heap");
-	TAP_IS(kernels(), before, "such a heap is not examined");
+	TAP_IS(kernels(), before, "a heap with an untracked launch is not examined");
 	gm_sim_release(stream, (unsigned)-1);
 	gm_heap_trim(site.heap);
 	grow(1);
 	serve();
-	TAP_IS(trim(due()), 2 * MIB, "after a wait for the launch the memory is returned");
+	TAP_IS(trim(due()), 2 * MIB, "the memory is returned after a wait for the launch");
 	drv(cuStreamDestroy_v2)(stream);
 	site_close(&site, "untracked");
 }

@@ -164,11 +164,11 @@ static void has_counters(struct gm_log_file *file)
 static void has_growths(struct gm_log_file *file)
 {
 	struct gm_record grow[3];
-	TAP_IS(records_of(file, GM_RECORD_GROW, grow, NULL, 3), 2, "both growths are events");
+	TAP_IS(records_of(file, GM_RECORD_GROW, grow, NULL, 3), 2, "two growths are two events");
 	TAP_OK(grow[0].address && grow[0].size == 2 * GM_GRANULE &&
 		       grow[0].held == FIRST + 2 * GM_GRANULE && grow[0].id == GM_HEAP_FIRST + 2 &&
 		       grow[0].status == 0,
-	       "the one that was met");
+	       "the growth that was met is recorded");
 	TAP_IS(grow[0].duration, gm_log_read_counter(file, 0, GM_C_heap_growth_ns),
 	       "a granted growth has its duration");
 	TAP_OK(!strcmp(gm_log_read_string(file, grow[0].string), "one") && !grow[1].string,
@@ -187,26 +187,29 @@ static void is_last(struct gm_log_file *file, const struct gm_record *r,
 	TAP_OK(r->flags == GM_RECORD_LAST, "the last sample is marked as the last");
 	TAP_OK(r->address == 2 * 16 + 112 && r->size == FIRST + 2 * GM_GRANULE && r->held == 1 &&
 		       r->id == 2,
-	       "live, mapped, NULLs, foreign frees");
-	TAP_STR(gm_log_read_string(file, r->string), "granule", "the policy");
+	       "the last sample has live and mapped bytes, NULLs, foreign frees");
+	TAP_STR(gm_log_read_string(file, r->string), "granule",
+		"the last sample has the policy's name");
 	TAP_OK(s->heap && s->chunks == 2 && s->limit == FIRST + 2 * GM_GRANULE &&
 		       s->mapped_peak == s->limit && s->used == 2 * GM_GRANULE && s->own > 0,
 	       "a sample has the heap's memory");
-	TAP_IS(s->live_peak, 2 * 16 + 112 + 2 * GM_GRANULE, "most that was live");
+	TAP_IS(s->live_peak, 2 * 16 + 112 + 2 * GM_GRANULE,
+	       "the last sample has the most that was live");
 	TAP_OK(s->grown == 2 && s->shrunk == 0 && s->refused == 1 && s->refused_limit == 1,
-	       "chunks and refusals");
+	       "the last sample has chunks and refusals");
 	for (unsigned i = 0; i < GM_HEAP_GROWTH_BINS; i++)
 		growths += s->growths[i];
-	TAP_IS(growths, 1, "growths by time");
+	TAP_IS(growths, 1, "the last sample has growths by time");
 	TAP_OK(s->live[0] == 2 && s->live[5] == 1 && s->live[GM_HEAP_BINS - 1] == 0,
-	       "allocations by size");
+	       "the last sample has allocations by size");
 }
 
 static void writes_events(void)
 {
 	struct gm_record r[4];
 	struct gm_heap_sample s[4];
-	TAP_IS(help_child("GPUMEM_LOG=events,0", live, NULL), 0, "a life, with events");
+	TAP_IS(help_child("GPUMEM_LOG=events,0", live, NULL), 0,
+	       "a heap's life is logged with events");
 	struct gm_log_file *file = help_open("log");
 	if (!file)
 		return;
@@ -227,14 +230,16 @@ static void writes_little(void)
 {
 	struct gm_record r[4];
 	struct gm_heap_sample s[4];
-	TAP_IS(help_child("GPUMEM_LOG=small,0", live, NULL), 0, "a life, in little");
+	TAP_IS(help_child("GPUMEM_LOG=small,0", live, NULL), 0,
+	       "a heap's life is logged in little");
 	struct gm_log_file *file = help_open("log");
 	if (!file)
 		return;
 	has_counters(file);
-	TAP_IS(records_of(file, GM_RECORD_GROW, r, s, 4), 0, "no events");
+	TAP_IS(records_of(file, GM_RECORD_GROW, r, s, 4), 0,
+	       "a small log has no events of growths");
 	TAP_IS(records_of(file, GM_RECORD_HEAP_SAMPLE, r, s, 4), 1,
-	       "without events only the last sample is kept");
+	       "a small log keeps the last sample alone");
 	is_last(file, &r[0], &s[0]);
 	TAP_OK(help_check(file), "the numbers add up");
 	gm_log_read_close(file);
@@ -376,14 +381,16 @@ static int crowd(void *arg)
 
 static void is_safe(void)
 {
-	TAP_IS(help_child("GPUMEM_LOG=events,0", crowd, NULL), 0, "threads");
+	TAP_IS(help_child("GPUMEM_LOG=events,0", crowd, NULL), 0,
+	       "threads make and end heaps at once");
 	struct gm_log_file *file = help_open("log");
 	if (!file)
 		return;
 	TAP_IS(gm_log_read_counter(file, 0, GM_C_heaps), THREADS * LIVES, "all heaps were made");
 	TAP_OK(gm_log_read_counter(file, 0, GM_C_heap_samples) >= THREADS * LIVES,
-	       "each was read at its end, if not before");
-	TAP_IS(gm_log_read_counter(file, 0, GM_C_heap_mapped), 0, "nothing is mapped");
+	       "each heap was read at its end, if not before");
+	TAP_IS(gm_log_read_counter(file, 0, GM_C_heap_mapped), 0,
+	       "nothing is mapped after all heaps ended");
 	TAP_OK(help_check(file), "the numbers add up");
 	gm_log_read_close(file);
 	unlink("log");

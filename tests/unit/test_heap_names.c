@@ -55,7 +55,7 @@ static void is_that_of_the_first_that_is_not_done(void)
 	struct site site;
 	make(&site);
 	CUstream stream = held_stream();
-	TAP_OK(!named(&site), "nothing was launched");
+	TAP_OK(!named(&site), "no kernel is named when nothing was launched");
 	launch(&site, stream, one);
 	launch(&site, stream, two);
 	launch(&site, stream, two);
@@ -63,13 +63,13 @@ static void is_that_of_the_first_that_is_not_done(void)
 	launch(&site, stream, three);
 	TAP_OK(named(&site) == one, "the first of five kernels in a stream is named");
 	gm_sim_release(stream, 2);
-	TAP_OK(named(&site) == two, "when it is done, the second");
+	TAP_OK(named(&site) == two, "the second kernel is named when the first is done");
 	gm_sim_release(stream, 2);
-	TAP_OK(named(&site) == two, "the third has the same name");
+	TAP_OK(named(&site) == two, "the third kernel has the same name as the second");
 	gm_sim_release(stream, 2);
-	TAP_OK(!named(&site), "the fourth has none that is known");
+	TAP_OK(!named(&site), "the fourth kernel has no name that is known");
 	gm_sim_release(stream, 2);
-	TAP_OK(named(&site) == three, "the fifth");
+	TAP_OK(named(&site) == three, "the fifth kernel is named");
 	gm_sim_release(stream, 2);
 	TAP_OK(!named(&site), "no kernel is named when none runs");
 	close_all(&site, stream, NULL, "a stream");

@@ -132,9 +132,11 @@ static void check_walk(struct work *work, const char *when)
 	struct tally tally = walk(work);
 	struct gm_heap_stats stats = test_stats(&work->f);
 	TAP_IS(tally.wrong, 0, "%s, %s: every entry is right, and there once", name, when);
-	TAP_IS(tally.pages, tally.promised, "%s, %s: as many pages as promised", name, when);
-	TAP_IS(tally.queue_chunks, stats.queue_chunks, "%s, %s: queue chunks", name, when);
-	TAP_IS(tally.drained, 0, "%s, %s: none is drained", name, when);
+	TAP_IS(tally.pages, tally.promised, "%s, %s: the queues have as many pages as promised",
+	       name, when);
+	TAP_IS(tally.queue_chunks, stats.queue_chunks, "%s, %s: the queue chunks are counted", name,
+	       when);
+	TAP_IS(tally.drained, 0, "%s, %s: no queue chunk is drained", name, when);
 }
 
 /* Bytes of the queues: the static part, and their part of the heap. */
@@ -147,13 +149,13 @@ static uint64_t exercise(struct work *work, const struct gm_policy *policy, uint
 	for (unsigned i = 0; i < ROUNDS; i++) {
 		work->size = i == 1 ? 1000 : 60;
 		TAP_OK(test_launch(&work->f, LANES / 32, LANES / 32, allocate, work),
-		       "%s: allocates", policy->name);
+		       "%s: lanes allocate to their end", policy->name);
 		live = test_stats(&work->f).live_bytes;
 		TAP_IS(live, (uint64_t)LANES * EACH * (i == 1 ? 1024 : 64),
 		       "%s: all blocks are in use", policy->name);
 		check_walk(work, "in use");
-		TAP_OK(test_launch(&work->f, LANES / 32, LANES / 32, release, work), "%s: frees",
-		       policy->name);
+		TAP_OK(test_launch(&work->f, LANES / 32, LANES / 32, release, work),
+		       "%s: lanes free to their end", policy->name);
 		check_walk(work, "freed");
 	}
 	struct gm_heap_stats stats = test_stats(&work->f);

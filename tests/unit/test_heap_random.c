@@ -123,12 +123,12 @@ static void run(const struct gm_policy *policy, uint32_t seed, enum gm_simt_mode
 	work.f.mode = mode;
 	if (!TAP_OK(test_launch(&work.f, WARPS, RESIDENT, churn, &work) &&
 			    test_launch(&work.f, WARPS, RESIDENT, free_others, &work),
-		    "%s: comes to its end", name))
+		    "%s: the run comes to its end", name))
 		return;
 	TAP_IS(work.null, 0, "%s: no lane gets NULL", name);
 	TAP_IS(work.bad, 0, "%s: blocks kept their contents", name);
-	TAP_IS(work.misaligned, 0, "%s: aligned", name);
-	TAP_IS(work.small, 0, "%s: usable size", name);
+	TAP_IS(work.misaligned, 0, "%s: blocks are aligned", name);
+	TAP_IS(work.small, 0, "%s: blocks have a usable size that suffices", name);
 	TAP_IS(work.f.heap.foreign_frees, 0, "%s: every free was of something", name);
 	check_remaining(&work, name);
 	test_close(&work.f);

@@ -167,7 +167,7 @@ static void keeps_what_was_needed(void)
 	shed();
 	take(20); /* between two sheds */
 	give(20);
-	TAP_IS(shed() / (2 * MIB), 20, "of 36 that were free all the time two chunks go");
+	TAP_IS(shed() / (2 * MIB), 20, "two chunks of 36 granules that were free all the time go");
 	TAP_IS(shed() / (2 * MIB), 20,
 	       "granules that are not needed again are returned by the next shed");
 	TAP_IS(mapped(), FIRST, "the first chunk stays");
@@ -247,10 +247,10 @@ static void waits_for_the_untracked(void)
 	gm_sim_fail("cuStreamWriteValue32_v2", 1, CUDA_ERROR_NOT_SUPPORTED);
 	launch(stream);
 	TAP_IS(shed(), 0, "a kernel whose end is not seen keeps the chunk");
-	TAP_IS(trim(), 0, "such a kernel keeps the chunk for good");
+	TAP_IS(trim(), 0, "a trim keeps the chunk of an untracked kernel, too");
 	release(stream);
 	TAP_IS(gm_heap_trim(site.heap), 40 * MIB,
-	       "after a wait for the kernel the chunk is returned");
+	       "the chunk is returned after a wait for the kernel");
 	drv(cuStreamDestroy_v2)(stream);
 	site_close(&site, "untracked");
 }
@@ -285,9 +285,10 @@ static void comes_back(void)
 	uint64_t available = device->available;
 	TAP_IS(available, GM_HEAP_FIRST, "withdrawn chunks are not available to the device");
 	unsigned calls = gm_sim_calls("cuMemMap");
-	TAP_OK(want_more(device, 9), "lanes want more");
-	TAP_IS(device->available, available + 10, "one is back");
-	TAP_IS(gm_sim_calls("cuMemMap"), calls, "without a call of the driver");
+	TAP_OK(want_more(device, 9), "lanes want more while chunks are withdrawn");
+	TAP_IS(device->available, available + 10, "one withdrawn chunk is back");
+	TAP_IS(gm_sim_calls("cuMemMap"), calls,
+	       "a withdrawn chunk comes back without a call of the driver");
 	release(stream);
 	TAP_IS(trim(), 20 * MIB, "the other withdrawn chunk is returned");
 	TAP_IS(mapped(), FIRST + 20 * MIB, "the chunk that came back remains");
@@ -311,7 +312,7 @@ static void comes_back_once(void)
 	unsigned calls = gm_sim_calls("cuMemMap");
 	TAP_OK(want_more(site_device(&site), 9) && want_more(site_device(&site), 9),
 	       "lanes want both withdrawn chunks");
-	TAP_IS(gm_sim_calls("cuMemMap"), calls, "both chunks are back without a mapping");
+	TAP_IS(gm_sim_calls("cuMemMap"), calls, "two withdrawn chunks come back without a mapping");
 	TAP_OK(want_more(site_device(&site), 9) && gm_sim_calls("cuMemMap") > calls,
 	       "a third wish of the lanes maps new memory");
 	release(stream);

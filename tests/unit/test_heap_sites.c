@@ -146,14 +146,15 @@ static void test_twice(enum gm_simt_mode mode)
 {
 	struct run r;
 	open_run(&r, mode, 96);
-	TAP_OK(test_launch(&r.f, 1, 1, twice_lane, &r), "a warp frees one block, and again");
+	TAP_OK(test_launch(&r.f, 1, 1, twice_lane, &r), "a warp frees one block twice");
 	struct gm_site_figures made = figures(&r, call_of(0));
 	TAP_OK(made.at[GM_SITE_MALLOCS] == 1 && made.at[GM_SITE_FREES] == 1 &&
 		       made.at[GM_SITE_BYTES] == made.at[GM_SITE_FREED_BYTES],
-	       "one free counts");
+	       "one free of a block counts");
 	TAP_IS(figures(&r, call_of(1)).at[GM_SITE_TWICE], 31, "31 lanes freed a free block");
-	TAP_IS(figures(&r, call_of(2)).at[GM_SITE_TWICE], 32, "then 32, at another call");
-	TAP_IS(r.f.heap.foreign_frees, 63, "the heap counts them");
+	TAP_IS(figures(&r, call_of(2)).at[GM_SITE_TWICE], 32,
+	       "32 lanes freed a free block at another call");
+	TAP_IS(r.f.heap.foreign_frees, 63, "the heap counts frees of a free block");
 	TAP_IS(test_stats(&r.f).live_bytes, 0, "no block is alive");
 	close_run(&r);
 }
@@ -181,11 +182,12 @@ static void test_invalid(void)
 	open_run(&r, GM_SIMT_FAIR, 24);
 	TAP_OK(test_launch(&r.f, 2, 2, invalid_lane, &r), "frees inside and outside of blocks");
 	struct gm_site_figures made = figures(&r, call_of(0)), wrong = figures(&r, call_of(1));
-	TAP_IS(wrong.at[GM_SITE_INVALID], 48, "all are invalid, but free(NULL)");
-	TAP_IS(wrong.at[GM_SITE_TWICE], 0, "none is of a free block");
+	TAP_IS(wrong.at[GM_SITE_INVALID], 48, "invalid frees are counted, but not free(NULL)");
+	TAP_IS(wrong.at[GM_SITE_TWICE], 0, "invalid frees do not count as frees of a free block");
 	TAP_OK(made.at[GM_SITE_MALLOCS] == 64 && made.at[GM_SITE_FREES] == 64,
-	       "the blocks are freed later all the same");
-	TAP_IS(figures(&r, call_of(2)).address, 0, "by a call without a fault");
+	       "the blocks of invalid frees are freed later all the same");
+	TAP_IS(figures(&r, call_of(2)).address, 0,
+	       "a call without a fault has no place of its own");
 	close_run(&r);
 }
 
@@ -209,10 +211,12 @@ static void test_full(size_t size, unsigned granules)
 	for (unsigned t = 0; t < 64; t++)
 		got += r.block[t][0] != NULL;
 	struct gm_site_figures is = figures(&r, call_of(5));
-	TAP_IS(is.at[GM_SITE_MALLOCS], got, "%ju got a block", (uintmax_t)got);
-	TAP_IS(is.at[GM_SITE_NULLS], 64 - got, "the others got NULL");
-	TAP_IS(is.at[GM_SITE_BYTES], got * granules << GM_GRANULE_SHIFT, "in whole granules");
-	TAP_IS(figures(&r, call_of(6)).at[GM_SITE_NULLS], 64 - got, "NULL at another call");
+	TAP_IS(is.at[GM_SITE_MALLOCS], got, "%ju lanes got a block", (uintmax_t)got);
+	TAP_IS(is.at[GM_SITE_NULLS], 64 - got, "the other lanes got NULL");
+	TAP_IS(is.at[GM_SITE_BYTES], got * granules << GM_GRANULE_SHIFT,
+	       "the bytes of blocks count in whole granules");
+	TAP_IS(figures(&r, call_of(6)).at[GM_SITE_NULLS], 64 - got,
+	       "NULL is counted at another call");
 	close_run(&r);
 }
 
@@ -229,7 +233,7 @@ static void test_many(void)
 	struct run r;
 	uint64_t sum = 0, sites = 0;
 	open_run(&r, GM_SIMT_CROWD, 24);
-	TAP_OK(test_launch(&r.f, 64, 16, many_lane, &r), "2048 calls");
+	TAP_OK(test_launch(&r.f, 64, 16, many_lane, &r), "2048 calls come to their end");
 	figures(&r, 1);
 	for (unsigned i = 1; i < GM_SITES; i++) {
 		sites += r.read->figures[i].address != 0;
@@ -237,7 +241,8 @@ static void test_many(void)
 	}
 	TAP_OK(sites > GM_SITES / 2 && sites == sum,
 	       "most places of the table are used, once each");
-	TAP_IS(r.read->figures[0].at[GM_SITE_MALLOCS], 2048 - sum, "the others count as 0");
+	TAP_IS(r.read->figures[0].at[GM_SITE_MALLOCS], 2048 - sum,
+	       "the calls without a place count as place 0");
 	close_run(&r);
 }
 
@@ -258,7 +263,7 @@ static void test_code(void)
 	       "the code around the return address is read");
 	TAP_OK(r.read->code[near].word[27] == 0 && r.read->code[near].word[28] == 1 &&
 		       r.read->code[near].word[63] == 36,
-	       "but not beyond 4 KiB");
+	       "the code beyond 4 KiB is not read");
 	close_run(&r);
 }
 
@@ -276,7 +281,7 @@ static void test_blind(void)
 	for (unsigned i = 0; i < GM_SITES; i++)
 		for (unsigned word = 0; word < GM_SITE_WORDS; word++)
 			any = any || r.read->code[i].word[word];
-	TAP_OK(!any, "and no code, and neither has the next one");
+	TAP_OK(!any, "a blind reading has no code, nor has the next one");
 	close_run(&r);
 }
 

@@ -166,9 +166,10 @@ static void follows_a_wish(void)
 	site.heap->shared->mail.wish.value = 0;
 	want(1);
 	TAP_OK(gm_heap_answer(site.heap) && mapped() == GM_HEAP_FIRST + 200,
-	       "those lanes get the slack");
-	TAP_OK(gm_heap_map_ahead(site.heap), "without waiting lanes the next chunk is mapped");
-	TAP_IS(slack(), mapped() / GM_HEAP_SHARE + GM_HEAP_MORE, "that chunk has the usual size");
+	       "waiting lanes get the slack");
+	TAP_OK(gm_heap_map_ahead(site.heap), "the next chunk is mapped when no lane waits");
+	TAP_IS(slack(), mapped() / GM_HEAP_SHARE + GM_HEAP_MORE,
+	       "the slack has the usual size when no lane waits");
 	end("wish");
 }
 
@@ -243,12 +244,13 @@ static void goes_to_who_lacks(void)
 static void goes_when_due(void)
 {
 	make("4G", 2048 * MIB, AFTER, tell);
-	TAP_IS(gm_heap_trim_next(site.heap), UINT64_MAX, "without slack no trim is due");
+	TAP_IS(gm_heap_trim_next(site.heap), UINT64_MAX, "no trim is due without slack");
 	want(1);
-	TAP_OK(gm_heap_answer(site.heap) && gm_heap_map_ahead(site.heap), "slack is mapped");
+	TAP_OK(gm_heap_answer(site.heap) && gm_heap_map_ahead(site.heap),
+	       "slack is mapped after the answer");
 	uint64_t due = gm_heap_trim_next(site.heap), ahead = slack();
 	TAP_OK(due > AFTER && due <= fake_now + AFTER, "slack is due the set time later");
-	TAP_IS(gm_heap_trim_idle(site.heap, due - 1), 0, "slack is not returned before that");
+	TAP_IS(gm_heap_trim_idle(site.heap, due - 1), 0, "slack is not returned before it is due");
 	TAP_IS(gm_heap_trim_idle(site.heap, due), ahead << GM_GRANULE_SHIFT,
 	       "slack is returned when due");
 	TAP_OK(gm_heap_in_flight(site.heap), "slack is returned while the kernel runs");
@@ -263,15 +265,17 @@ static void is_one_threads(void)
 {
 	make("4G", 2048 * MIB, AFTER, NULL);
 	want(1);
-	TAP_OK(gm_heap_answer(site.heap) && gm_heap_map_ahead(site.heap), "slack is mapped");
+	TAP_OK(gm_heap_answer(site.heap) && gm_heap_map_ahead(site.heap),
+	       "slack is mapped by one thread");
 	uint64_t ahead = slack();
 	gm_sim_fail("cuMemUnmap", 1, CUDA_ERROR_UNKNOWN);
-	TAP_IS(gm_heap_drop_slack(site.heap), 0, "the driver does not unmap it");
+	TAP_IS(gm_heap_drop_slack(site.heap), 0,
+	       "slack that the driver does not unmap is not returned");
 	TAP_IS(slack(), ahead, "slack that the driver does not unmap stays");
 	want(1);
 	uint32_t before = mapped();
 	TAP_OK(gm_heap_answer(site.heap) && mapped() == before + ahead,
-	       "such slack still serves a growth");
+	       "slack that the driver did not unmap serves a growth");
 	gm_sim_fail("cuMemMap", 1, CUDA_ERROR_OUT_OF_MEMORY);
 	TAP_OK(!gm_heap_map_ahead(site.heap) && slack() == 0, "the driver refuses to map slack");
 	TAP_OK(site_figures(&site).chunks == 3 && gm_heap_drop_slack(site.heap) == 0,
@@ -287,13 +291,14 @@ static void is_made_by_the_service(void)
 	serve();
 	TAP_OK(naps > 2, "a kernel is served to its end");
 	TAP_OK(slack() > 0, "slack remains for the next kernel");
-	TAP_OK(gm_heap_trim_next(site.heap) < fake_now + AFTER, "that slack is due");
+	TAP_OK(gm_heap_trim_next(site.heap) < fake_now + AFTER, "slack for the next kernel is due");
 	end("served");
 	make("4G", 2048 * MIB, AFTER, NULL);
 	want(1);
 	serve();
-	TAP_OK(naps > 2 && site.heap->grown == 2, "the same without a trim thread");
-	TAP_IS(slack(), 0, "without a trim thread the service leaves no slack");
+	TAP_OK(naps > 2 && site.heap->grown == 2,
+	       "a kernel is served to its end without a trim thread");
+	TAP_IS(slack(), 0, "the service leaves no slack without a trim thread");
 	end("alone");
 }
 

@@ -87,17 +87,19 @@ static void check_growth(struct work *work, const struct gm_policy *policy, enum
 	TAP_OK(work->mapped <= 12, "%s: grows only as needed: %u granules", name, work->mapped);
 	gm_span_collect(&work->f.heap);
 	TAP_IS(work->f.heap.granted, work->mapped, "%s: all grants were taken", name);
-	TAP_IS(work->f.mail.taken.value, work->f.mail.have.value, "%s: the host knows", name);
+	TAP_IS(work->f.mail.taken.value, work->f.mail.have.value,
+	       "%s: the host knows the grants that were taken", name);
 	test_close(&work->f);
 
 	grow(work, policy, ALIVE, CAPACITY, 3 * GM_GRANULE / 2, mode);
-	TAP_OK(work->got >= CAPACITY / 2 - 4, "%s: runs of granules: %lu of them", name,
+	TAP_OK(work->got >= CAPACITY / 2 - 4, "%s: %lu runs of granules are served", name,
 	       (unsigned long)work->got);
 	TAP_OK(work->null > 0, "%s: a refusal gives NULL", name);
 	test_close(&work->f);
 
 	grow(work, policy, ALIVE, 1, 8192, mode);
-	TAP_OK(work->got >= 100 && work->got <= 256, "%s: one granule, then refused: %lu", name,
+	TAP_OK(work->got >= 100 && work->got <= 256,
+	       "%s: one granule is granted, more are refused: %lu blocks", name,
 	       (unsigned long)work->got);
 	test_close(&work->f);
 
@@ -108,7 +110,7 @@ static void check_growth(struct work *work, const struct gm_policy *policy, enum
 	grow(work, policy, DEAD, CAPACITY, 64, mode);
 	TAP_IS(work->got, 0, "%s: nobody waits for ever for a dead host", name);
 	TAP_OK(work->gave_up > GM_HOST_DEAD && work->gave_up < GM_HOST_STUCK,
-	       "%s: nor as long as for one that is in the driver: %lu ns", name,
+	       "%s: lanes wait less for a dead host than for a stuck one: %lu ns", name,
 	       (unsigned long)work->gave_up);
 	test_close(&work->f);
 }
@@ -159,8 +161,8 @@ static void check_passing(struct work *work, const struct gm_policy *policy)
 	work->running = WAITING;
 	TAP_OK(test_launch(&work->f, WAITING / 32 + 1, WAITING / 32 + 1, pass_by_lane, work),
 	       "lanes wait for slots that others free and take");
-	TAP_IS(work->unasked, 0, "they ask for memory although the heap is never seen full");
-	TAP_IS(work->got, WAITING, "each has a slot of memory that the host granted");
+	TAP_IS(work->unasked, 0, "lanes ask for memory although the heap is never seen full");
+	TAP_IS(work->got, WAITING, "each lane has a slot of memory that the host granted");
 	TAP_OK(work->mapped < CAPACITY, "the heap grew to %u granules, not to its limit",
 	       work->mapped);
 	test_close(&work->f);
@@ -207,8 +209,8 @@ static void check_runs(void)
 	gm_span_give(&f.heap, 60, 130);
 	TAP_IS(gm_span_take_run(&f.heap, 131), GM_NO_GRANULE,
 	       "granules that are not adjacent are no run");
-	TAP_IS(gm_span_take_run(&f.heap, 130), 60, "across words");
-	TAP_IS(f.heap.available, 0, "all granules are counted");
+	TAP_IS(gm_span_take_run(&f.heap, 130), 60, "a run across words is found");
+	TAP_IS(f.heap.available, 0, "all granules of runs are counted");
 	test_close(&f);
 }
 
@@ -241,7 +243,7 @@ static void check_fits(void)
 		}
 	}
 	TAP_IS(wrong, 0, "a run is the last one that is long enough");
-	TAP_OK(found > 100, "of %u runs, across words and within", found);
+	TAP_OK(found > 100, "%u runs were found, across words and within", found);
 	test_close(&f);
 }
 

@@ -19,14 +19,16 @@ static void count_runs(struct fixture *f, const struct gm_policy *policy)
 		return;
 	policy->free(&f->heap, two);
 	struct gm_heap_stats one = test_stats(f);
-	TAP_IS(one.granules - none.granules, 3, "%s: a freed run is not", policy->name);
-	TAP_IS(one.live_bytes - none.live_bytes, 3 * (uint64_t)GM_GRANULE, "%s: the other one is",
+	TAP_IS(one.granules - none.granules, 3, "%s: the granules of a freed run do not count",
 	       policy->name);
+	TAP_IS(one.live_bytes - none.live_bytes, 3 * (uint64_t)GM_GRANULE,
+	       "%s: the other run is live", policy->name);
 	policy->free(&f->heap, three);
-	TAP_IS(test_stats(f).live_bytes, none.live_bytes, "%s: nor when both are free",
-	       policy->name);
+	TAP_IS(test_stats(f).live_bytes, none.live_bytes,
+	       "%s: nothing is live when the two runs are free", policy->name);
 	policy->free(&f->heap, policy->malloc(&f->heap, 16));
-	TAP_IS(test_stats(f).live_bytes, none.live_bytes, "%s: nor a short block", policy->name);
+	TAP_IS(test_stats(f).live_bytes, none.live_bytes,
+	       "%s: nothing is live when a short block is free", policy->name);
 }
 
 static void in_kernel(void *arg, uint32_t thread)

@@ -110,12 +110,13 @@ static void check_accesses(struct work *work, const struct gm_policy *policy, si
 	       (unsigned long)warm / 100, (unsigned long)warm % 100);
 	TAP_OK(read <= (locks ? 300 : 20), "%s: %lu.%02lu loads miss the cache", name,
 	       (unsigned long)read / 100, (unsigned long)read % 100);
-	TAP_OK(cold <= 600, "%s: the first time %lu.%02lu", name, (unsigned long)cold / 100,
-	       (unsigned long)cold % 100);
+	TAP_OK(cold <= 600, "%s: %lu.%02lu loads miss the first time", name,
+	       (unsigned long)cold / 100, (unsigned long)cold % 100);
 	run(work, release);
 	warm = share(&changes);
 	read = share(&loads);
-	TAP_OK(warm == 100 && read <= 210, "%s: a free is one, and %lu.%02lu loads", name,
+	TAP_OK(warm == 100 && read <= 210,
+	       "%s: a free is one atomic access, and %lu.%02lu loads miss", name,
 	       (unsigned long)read / 100, (unsigned long)read % 100);
 	TAP_IS(work->f.heap.foreign_frees, 0, "%s: no free is invalid", name);
 	TAP_IS(test_stats(&work->f).live_bytes, 0, "%s: nothing is left", name);
@@ -138,7 +139,7 @@ static uint64_t check_all_units(struct work *work, const struct gm_policy *polic
 	test_open(&work->f, policy, 1, 1, seed);
 	run(work, allocate_share);
 	uint64_t steps = share(&changes) * LANES / GM_RW_UNITS;
-	TAP_IS(work->null, 0, "%s: all units of a granule, by %lu.%02lu accesses each",
+	TAP_IS(work->null, 0, "%s: all units of a granule are taken by %lu.%02lu accesses each",
 	       policy->name, (unsigned long)steps / 100, (unsigned long)steps % 100);
 	test_close(&work->f);
 	return steps;
@@ -207,7 +208,8 @@ static void fragment(void *arg, uint32_t thread)
 		gm_or32(&gm_rw_word(rw, w)->used, 1u << 8 | 1u << 23);
 	void *across = work->f.policy->malloc(heap, (size_t)16 * GM_RW_UNIT);
 	uint64_t unit = ((uintptr_t)across - heap->base) / GM_RW_UNIT;
-	TAP_OK(across && unit % 32 + 16 > 32, "%s: a group across two words", work->f.policy->name);
+	TAP_OK(across && unit % 32 + 16 > 32, "%s: a group lies across two words",
+	       work->f.policy->name);
 	TAP_IS(work->f.policy->usable(heap, across), 16 * GM_RW_UNIT, "%s: the group has its size",
 	       work->f.policy->name);
 	TAP_OK(!work->f.policy->malloc(heap, (size_t)17 * GM_RW_UNIT),
@@ -219,7 +221,7 @@ static void fragment(void *arg, uint32_t thread)
 	TAP_IS(work->f.policy->usable(heap, across), 0, "%s: the group is freed",
 	       work->f.policy->name);
 	work->f.policy->free(heap, first);
-	TAP_IS(heap->foreign_frees, 1, "%s: that free is valid", work->f.policy->name);
+	TAP_IS(heap->foreign_frees, 1, "%s: the free of the group is valid", work->f.policy->name);
 }
 
 /* Adjacent blocks that end or begin at a border of words. */
@@ -240,14 +242,16 @@ static void border(void *arg, uint32_t thread)
 		policy->free(heap, at[i] + GM_RW_UNIT);
 	}
 	TAP_IS(wrong, 0, "%s: blocks of a word each, next to each other", policy->name);
-	TAP_IS(heap->foreign_frees, GM_RW_WORDS, "%s: such blocks are not freed from inside",
+	TAP_IS(heap->foreign_frees, GM_RW_WORDS,
+	       "%s: blocks of a word each are not freed from inside", policy->name);
+	TAP_OK(!policy->malloc(heap, 1), "%s: blocks of a word each fill the granule",
 	       policy->name);
-	TAP_OK(!policy->malloc(heap, 1), "%s: such blocks fill the granule", policy->name);
 	for (uint32_t i = 0; i < GM_RW_WORDS; i++) {
 		policy->free(heap, at[i]);
 		policy->free(heap, at[i]);
 	}
-	TAP_IS(heap->foreign_frees, 2 * GM_RW_WORDS, "%s: each is freed once", policy->name);
+	TAP_IS(heap->foreign_frees, 2 * GM_RW_WORDS, "%s: blocks of a word each are freed once",
+	       policy->name);
 }
 
 /* One unit of two full granules is freed. A random probe is unlikely to hit it. */
@@ -264,7 +268,7 @@ static void last_unit(void *arg, uint32_t thread)
 		gm_or32(&gm_rw_word(rw, w)->used, ~0u);
 	uint32_t word = rw->granule[rw->held - 1] * GM_RW_WORDS - 1;
 	gm_and32(&gm_rw_word(rw, word)->used, ~(1u << 31));
-	TAP_IS(rw->held, 2, "%s: two granules", work->f.policy->name);
+	TAP_IS(rw->held, 2, "%s: the heap holds two granules", work->f.policy->name);
 	char *found = work->f.policy->malloc(heap, 1);
 	TAP_OK(found == (char *)(uintptr_t)heap->base + (uint64_t)(word * 32 + 31) * GM_RW_UNIT,
 	       "%s: the last unit of the last granule is found", work->f.policy->name);
@@ -288,7 +292,7 @@ int main(void)
 		steps[p] = check_all_units(&work, &gm_policies[p], seed);
 		if (strcmp(gm_policies[p].name, "rw-bm") == 0)
 			TAP_OK(steps[p] * 4 < steps[p - 1] * 3,
-			       "rw-bm: in fewer accesses than rw, as it tries all bits "
+			       "rw-bm: a walk takes fewer accesses than rw's, as it tries all bits "
 			       "of a word");
 		check_slow_granules(&work, &gm_policies[p], seed);
 		check_mixed(&work, &gm_policies[p], seed);

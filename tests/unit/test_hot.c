@@ -14,7 +14,8 @@ static void sizes(void)
 		TAP_IS(fake_stats(f.pool).retired, a.held, "a hot block counts as retired");
 		TAP_IS(take(size[i]).base, a.base, "the hot block is used again at once");
 		TAP_IS(o.takes, 1, "the order is asked once");
-		TAP_IS(f.recorded + f.waits + f.fences, 0, "without an event, without a wait");
+		TAP_IS(f.recorded + f.waits + f.fences, 0,
+		       "a hot block is used again without an event or a wait");
 		TAP_IS(fake_stats(f.pool).retired, 0, "a block in use is not retired");
 		fake_end(f.pool, "sizes");
 	}
@@ -32,12 +33,12 @@ static void split_and_joined(void)
 	give(ab);
 	struct gm_block half = take(4 * GM_MIB);
 	TAP_OK(half.base - ab.base < 16 * GM_MIB, "a hot extent is split");
-	TAP_OK(sums(0, 12 * GM_MIB), "its remainder is hot");
+	TAP_OK(sums(0, 12 * GM_MIB), "the remainder of a hot extent is hot");
 	uint64_t mapped = fake_stats(f.pool).mapped;
 	gm_pool_free(f.pool, c.base, &fake_done, NULL);
 	TAP_OK(sums(32 * GM_MIB, 12 * GM_MIB), "idle and hot neighbours are counted apart");
 	TAP_OK(take(40 * GM_MIB).base, "a block that fits into neither is served");
-	TAP_IS(fake_stats(f.pool).mapped, mapped, "by idle and hot memory side by side");
+	TAP_IS(fake_stats(f.pool).mapped, mapped, "idle and hot memory side by side serve a block");
 	fake_end(f.pool, "joined");
 }
 
@@ -51,12 +52,13 @@ static void run_has_ended(void)
 	struct gm_block b = take(3 * GM_MIB), t = take(512);
 	TAP_OK(b.base && b.base != a.base && t.base != s.base,
 	       "an allocation gets other memory after the end of the run");
-	TAP_IS(f.recorded + f.waits + f.fences, 0, "it does not wait");
+	TAP_IS(f.recorded + f.waits + f.fences, 0,
+	       "an allocation after the end of the run does not wait");
 	TAP_IS(o.takes, 0, "memory of a run that has ended is not asked for");
 	TAP_OK(fake_valid(f.pool) && fake_stats(f.pool).retired >= a.held + s.held,
 	       "the hot memory is retired");
 	work_has_ended = true;
-	TAP_IS(take(3 * GM_MIB).base, a.base, "it is idle when the event has passed");
+	TAP_IS(take(3 * GM_MIB).base, a.base, "hot memory is idle when the event has passed");
 	TAP_OK(fake_valid(f.pool), "the pool is valid");
 	TAP_IS(fake_stats(f.pool).retired, 0, "nothing is retired any more");
 	fake_end(f.pool, "an ended run");
@@ -136,11 +138,11 @@ static void limit(void)
 	give(a);
 	run_end();
 	TAP_OK(take(MEMORY / 4 * 3).base, "an allocation drains before the device has no memory");
-	TAP_OK(o.waits > 0, "so it waits");
+	TAP_OK(o.waits > 0, "an allocation waits before the device has no memory");
 	fake_end(f.pool, "the limit");
 	start(UINT64_MAX);
 	give(take(MEMORY / 2));
-	TAP_OK(take(MEMORY / 4 * 3).base, "so it does while the run goes on");
+	TAP_OK(take(MEMORY / 4 * 3).base, "an allocation drains while the run goes on, too");
 	fake_end(f.pool, "the limit in a run");
 }
 
@@ -151,10 +153,10 @@ static void trimmed(void)
 	give(a);
 	the_time += 10000;
 	TAP_IS(gm_pool_trim(f.pool, the_time), 0, "hot memory is not returned to the driver");
-	TAP_OK(o.cools, "the pool asks whether it has cooled");
-	TAP_OK(sums(0, 64 * GM_MIB), "it is retired");
+	TAP_OK(o.cools, "the pool asks whether hot memory has cooled");
+	TAP_OK(sums(0, 64 * GM_MIB), "hot memory that has not cooled is retired");
 	work_has_ended = true;
-	TAP_OK(gm_pool_trim(f.pool, the_time), "it is returned when it has cooled");
+	TAP_OK(gm_pool_trim(f.pool, the_time), "hot memory is returned when it has cooled");
 	fake_end(f.pool, "trimmed");
 }
 
@@ -166,7 +168,7 @@ static void given_back(void)
 	give(a);
 	TAP_IS(gm_pool_give_back(f.pool, 0, false), 32 * GM_MIB,
 	       "what is idle is returned beside hot memory");
-	TAP_OK(sums(0, 64 * GM_MIB), "hot memory stays");
+	TAP_OK(sums(0, 64 * GM_MIB), "hot memory stays with the pool");
 	TAP_IS(gm_pool_give_back(f.pool, 0, true), 64 * GM_MIB,
 	       "hot memory is returned after a wait");
 	fake_end(f.pool, "given back");
@@ -181,10 +183,10 @@ static void pinned(void)
 	TAP_IS(o.cools, 0, "a block that was not hot waits for nothing");
 	struct gm_block b = take(4 * GM_MIB);
 	TAP_IS(b.base, a.base, "a hot block is used again");
-	TAP_IS(gm_pool_pin(f.pool, b.base, 4096), CUDA_SUCCESS, "it is pinned");
+	TAP_IS(gm_pool_pin(f.pool, b.base, 4096), CUDA_SUCCESS, "a block that was hot is pinned");
 	TAP_IS(o.cools, 1, "a block that was hot waits for the work from before");
 	gm_pool_pin(f.pool, b.base, 8192);
-	TAP_IS(o.cools, 1, "it waits once");
+	TAP_IS(o.cools, 1, "a block that was hot waits once for its pins");
 	fake_end(f.pool, "pinned");
 }
 

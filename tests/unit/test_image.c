@@ -108,15 +108,20 @@ static void containers(void)
 	struct gm_image_verdict verdict =
 		judge("fatbin ptx:90 cubin:75:raw:free cubin:90a:raw:malloc cubin:75", 0);
 	TAP_IS(verdict.symbols, 1 << GM_IMAGE_SYMBOL_FREE | 1 << GM_IMAGE_SYMBOL_MALLOC,
-	       "the symbols of all parts");
-	TAP_IS(verdict.n_archs, 3, "each architecture once");
+	       "the verdict has the symbols of all parts");
+	TAP_IS(verdict.n_archs, 3, "the verdict has each architecture once");
 	char name[GM_IMAGE_ARCH_ROOM];
-	TAP_STR(gm_image_arch_name(verdict.archs[0], name), "compute_90", "PTX");
-	TAP_STR(gm_image_arch_name(verdict.archs[1], name), "sm_75", "a cubin");
-	TAP_STR(gm_image_arch_name(verdict.archs[2], name), "sm_90a", "a cubin of one device");
+	TAP_STR(gm_image_arch_name(verdict.archs[0], name), "compute_90",
+		"PTX has a compute architecture");
+	TAP_STR(gm_image_arch_name(verdict.archs[1], name), "sm_75",
+		"a cubin has an sm architecture");
+	TAP_STR(gm_image_arch_name(verdict.archs[2], name), "sm_90a",
+		"a cubin of one device has its letter");
 	verdict = judge("fatbin cubin:100f", 0);
-	TAP_STR(gm_image_arch_name(verdict.archs[0], name), "sm_100f", "a cubin of a family");
-	TAP_STR(gm_image_answer_name(judge("fatbin lto:90", 0).answer), "unknown", "the answer");
+	TAP_STR(gm_image_arch_name(verdict.archs[0], name), "sm_100f",
+		"a cubin of a family has its letter");
+	TAP_STR(gm_image_answer_name(judge("fatbin lto:90", 0).answer), "unknown",
+		"the answer has a name");
 	char words[1024] = "fatbin";
 	for (unsigned i = 0; i < 2 * GM_IMAGE_ARCHS; i++)
 		snprintf(words + strlen(words), sizeof words - strlen(words), " cubin:%u", i + 50);
@@ -195,14 +200,14 @@ static void large(void)
 		size_t at = sizeof(struct gm_fatbin_head);
 		make_image(&m, rows[i].words);
 		gm_image_allocates(m.at, m.n, 0, &verdict);
-		TAP_STR(gm_image_why_text(verdict.why), gm_image_why_text(rows[i].whole), "'%s'",
-			rows[i].words);
+		TAP_STR(gm_image_why_text(verdict.why), gm_image_why_text(rows[i].whole),
+			"the image '%s' is judged", rows[i].words);
 		memcpy(&entry, m.at + at, sizeof entry);
 		entry.packed_size /= 2;
 		memcpy(m.at + at, &entry, sizeof entry);
 		gm_image_allocates(m.at, m.n, 0, &verdict);
 		TAP_STR(gm_image_why_text(verdict.why), gm_image_why_text(rows[i].half),
-			"half of it");
+			"half of the packed code is judged");
 		free(m.at);
 	}
 }
@@ -327,36 +332,37 @@ static void elf_fields(void)
 	free(m.at);
 	TAP_IS(HEAD(e_machine, EM_X86_64), GM_IMAGE_WHY_NOTHING,
 	       "a host's file without containers");
-	TAP_IS(HEAD(e_shoff, 0), GM_IMAGE_WHY_DAMAGED, "no table of sections");
+	TAP_IS(HEAD(e_shoff, 0), GM_IMAGE_WHY_DAMAGED,
+	       "an image without a table of sections is damaged");
 	TAP_IS(HEAD(e_shoff, UINT64_MAX - 64), GM_IMAGE_WHY_DAMAGED,
 	       "a table of sections beyond everything is damage");
-	TAP_IS(HEAD(e_shentsize, 40), GM_IMAGE_WHY_DAMAGED, "sections of another size");
-	TAP_IS(HEAD(e_shnum, 6), GM_IMAGE_WHY_DAMAGED, "more sections than there are");
+	TAP_IS(HEAD(e_shentsize, 40), GM_IMAGE_WHY_DAMAGED, "sections of another size are damage");
+	TAP_IS(HEAD(e_shnum, 6), GM_IMAGE_WHY_DAMAGED, "more sections than there are is damage");
 	TAP_IS(HEAD(e_shnum, 3), GM_IMAGE_WHY_NO_SYMBOLS,
-	       "too few sections for the table of symbols");
+	       "an image with too few sections has no table of symbols");
 	TAP_IS(HEAD(e_shstrndx, 77), GM_IMAGE_WHY_SYMBOL, "the names of sections are not needed");
 	TAP_IS(HEAD(e_shnum, 0), GM_IMAGE_WHY_NO_SYMBOLS,
 	       "a section count of 0 is read from the first section");
 	TAP_IS(changed("cubin:90:raw:malloc", EI_CLASS, ELFCLASS32, 1), GM_IMAGE_WHY_KIND,
-	       "32 bits");
+	       "an image of 32 bits is another kind");
 	TAP_IS(changed("cubin:90:raw:malloc", EI_DATA, ELFDATA2MSB, 1), GM_IMAGE_WHY_DAMAGED,
-	       "big-endian");
+	       "a big-endian image is damaged");
 	const char *words = "cubin:90:raw:malloc";
 	TAP_IS(changed(words, symtab + offsetof(Elf64_Shdr, sh_type), SHT_PROGBITS, 4),
-	       GM_IMAGE_WHY_NO_SYMBOLS, "no table of symbols");
+	       GM_IMAGE_WHY_NO_SYMBOLS, "an image without a table of symbols");
 	TAP_IS(changed(words, symtab + offsetof(Elf64_Shdr, sh_entsize), 16, 8),
-	       GM_IMAGE_WHY_DAMAGED, "symbols of another size");
+	       GM_IMAGE_WHY_DAMAGED, "symbols of another size are damage");
 	TAP_IS(changed(words, symtab + offsetof(Elf64_Shdr, sh_link), 9, 4), GM_IMAGE_WHY_DAMAGED,
-	       "no section with their names");
+	       "symbols without a section of names are damage");
 	TAP_IS(changed(words, symtab + offsetof(Elf64_Shdr, sh_offset), UINT64_MAX, 8),
-	       GM_IMAGE_WHY_DAMAGED, "symbols beyond everything");
+	       GM_IMAGE_WHY_DAMAGED, "symbols beyond everything are damage");
 	TAP_IS(changed(words, symtab - 64 + offsetof(Elf64_Shdr, sh_type), SHT_NOBITS, 4),
-	       GM_IMAGE_WHY_DAMAGED, "names without content");
+	       GM_IMAGE_WHY_DAMAGED, "names without content are damage");
 	TAP_IS(changed(words, symtab - 64 + offsetof(Elf64_Shdr, sh_size), sizeof make_begin + 3,
 		       8),
-	       GM_IMAGE_WHY_DAMAGED, "a name that does not end");
+	       GM_IMAGE_WHY_DAMAGED, "a name that does not end is damage");
 	TAP_IS(changed(words, symtab - 64 + offsetof(Elf64_Shdr, sh_size), 4, 8),
-	       GM_IMAGE_WHY_DAMAGED, "names that end before a name");
+	       GM_IMAGE_WHY_DAMAGED, "names that end before a name are damage");
 }
 
 /* Containers as a linker places them: zeros between and behind them. */
@@ -413,16 +419,17 @@ static void files(void)
 	char path[] = "/tmp/gm_test_image.XXXXXX";
 	int fd = mkstemp(path);
 	make_image(&m, "fatbin cubin:80 cubin:90:raw:malloc");
-	TAP_OK(fd >= 0 && write(fd, m.at, m.n) == (ssize_t)m.n, "a file");
+	TAP_OK(fd >= 0 && write(fd, m.at, m.n) == (ssize_t)m.n, "a file of an image is written");
 	TAP_OK(gm_image_file_allocates(path, 90, &verdict), "a file is read");
 	TAP_OK(!gm_image_file_allocates(path, 80, &verdict),
 	       "the part for the device is chosen from a file");
 	struct gm_wrapper wrapper = {GM_WRAPPER_MAGIC, 1, m.at, NULL};
-	TAP_OK(pwrite(fd, &wrapper, sizeof wrapper, 0) == sizeof wrapper, "a file with a pointer");
+	TAP_OK(pwrite(fd, &wrapper, sizeof wrapper, 0) == sizeof wrapper,
+	       "a file with a pointer is written");
 	TAP_OK(gm_image_file_allocates(path, 80, &verdict), "a pointer in a file is not followed");
 	TAP_IS(verdict.why, GM_IMAGE_WHY_FORMAT, "a pointer in a file has no meaning");
 	TAP_OK(ftruncate(fd, 0) == 0 && gm_image_file_allocates(path, 90, &verdict),
-	       "an empty file");
+	       "an empty file may allocate");
 	TAP_IS(verdict.why, GM_IMAGE_WHY_FILE, "an empty file cannot be judged");
 	close(fd);
 	unlink(path);

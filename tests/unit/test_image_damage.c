@@ -80,7 +80,7 @@ static void flips(void)
 	TAP_IS(count[GM_IMAGE_YES] + count[GM_IMAGE_UNKNOWN], 8 * heads,
 	       "flipped headers give yes or unknown");
 	flip("fatbin cubin:90:raw:malloc", 90, heads, count);
-	TAP_IS(count[GM_IMAGE_NO], 0, "with one architecture flipped headers never give no");
+	TAP_IS(count[GM_IMAGE_NO], 0, "flipped headers never give no for one architecture");
 }
 
 /* Numbers at limits of integers, in each field of the headers, at every place of two and more

@@ -190,8 +190,9 @@ static void test_lines(void)
 		       (unsigned)rows[i].text);
 	TAP_OK(strcmp(file, "src/work.cu") == 0, "the file, in its folder: %s", file);
 	TAP_OK(line_at(&m, 2, 0, file, 8) == 10 && strcmp(file, "work.cu") == 0,
-	       "without its folder where there is no room");
-	TAP_OK(line_at(&m, 2, 0, file, 7) == 10 && strcmp(file, "?") == 0, "nor for the name");
+	       "the file's name has no folder where there is no room");
+	TAP_OK(line_at(&m, 2, 0, file, 7) == 10 && strcmp(file, "?") == 0,
+	       "the file's name is ? where there is no room");
 }
 
 /* --- places --- */
@@ -224,20 +225,22 @@ static void test_places(void)
 	gm_places_keep(m.at, NULL, GM_IMAGE_ANY);
 	TAP_OK(places_find(0x180, words, &place) && strcmp(place.function, "other") == 0 &&
 		       place.offset == 0x180,
-	       "the function and the offset");
-	TAP_OK(strcmp(place.file, "src/work.cu") == 0 && place.line == 12, "the line of the call");
+	       "a place has its function and the offset");
+	TAP_OK(strcmp(place.file, "src/work.cu") == 0 && place.line == 12,
+	       "a place has the line of the call");
 	code_take(words, 1, 8);
 	TAP_OK(places_find(0x80, words, &place) && strcmp(place.function, "_Z4workPi") == 0 &&
 		       place.offset == 0x80 && !*place.file,
-	       "a function without lines");
+	       "a function without lines is found");
 	words[0] ^= 1;
 	words[63] ^= 1;
-	TAP_OK(places_find(0x80, words, &place) && place.offset == 0x80, "some may be patched");
+	TAP_OK(places_find(0x80, words, &place) && place.offset == 0x80,
+	       "code with some patched words is found");
 	for (unsigned i = 0; i < 24; i++)
 		words[i] ^= 2;
-	TAP_OK(!places_find(0x80, words, &place), "but not most");
+	TAP_OK(!places_find(0x80, words, &place), "code with most words patched is not found");
 	code_take(words, 1, 9);
-	TAP_OK(!places_find(0x90, words, &place), "there is no call before it");
+	TAP_OK(!places_find(0x90, words, &place), "code without a call before it is not found");
 }
 
 /*
@@ -286,11 +289,11 @@ static void test_repeats(void)
 		       "turn %u of an unrolled loop is known by the alignment", turn);
 	repeats_make(&m, 16, 4);
 	gm_places_keep(m.at, NULL, GM_IMAGE_ANY);
-	TAP_OK(!repeat_is_found(&m, PERIOD + 8), "without an alignment it is any of them");
+	TAP_OK(!repeat_is_found(&m, PERIOD + 8), "a turn without an alignment may be any of them");
 	TAP_OK(repeat_is_found(&m, OWN + 2), "code that is there once is found");
 	for (unsigned turn = 0; turn < TURNS; turn++)
 		TAP_OK(repeat_is_found(&m, PERIOD * turn + 8),
-		       "and then turn %u by its distance to that", turn);
+		       "turn %u is known by its distance to code that is there once", turn);
 }
 
 /* --- damage --- */

@@ -125,7 +125,7 @@ static void wrappers(void)
 	make_image(&calls, "fatbin cubin:80:raw:malloc ptx:80:raw:malloc");
 	make_image(&none, "fatbin");
 	struct gm_wrapper wrapper = {GM_WRAPPER_MAGIC, 1, calls.at, NULL};
-	TAP_IS(judge(&wrapper, 0), GM_IMAGE_WHY_SYMBOL, "version 1");
+	TAP_IS(judge(&wrapper, 0), GM_IMAGE_WHY_SYMBOL, "version 1 has malloc in its container");
 	wrapper.data = plain.at;
 	TAP_IS(judge(&wrapper, 0), GM_IMAGE_WHY_NONE, "version 1 without malloc");
 	const void *list[] = {plain.at, calls.at, NULL};
@@ -139,35 +139,40 @@ static void wrappers(void)
 	       "linked parts count if the image does not suit the device");
 	wrapper.data = none.at;
 	list[1] = NULL;
-	TAP_IS(judge(&wrapper, 0), GM_IMAGE_WHY_NOTHING, "an empty one, and its list");
+	TAP_IS(judge(&wrapper, 0), GM_IMAGE_WHY_NOTHING,
+	       "an empty container with its list has nothing");
 	wrapper.data = plain.at;
 	list[0] = NULL;
-	TAP_IS(judge(&wrapper, 0), GM_IMAGE_WHY_NONE, "a list of none");
+	TAP_IS(judge(&wrapper, 0), GM_IMAGE_WHY_NONE, "version 2 may have a list of none");
 	wrapper.containers = NULL;
-	TAP_IS(judge(&wrapper, 0), GM_IMAGE_WHY_NONE, "no list");
+	TAP_IS(judge(&wrapper, 0), GM_IMAGE_WHY_NONE, "version 2 may have no list");
 	list[0] = plain.at;
 	unsigned char *at = at_edge(list, sizeof *list);
 	wrapper.containers = (const void *const *)(void *)at;
-	TAP_IS(judge(&wrapper, 0), GM_IMAGE_WHY_UNREADABLE, "a list without an end");
+	TAP_IS(judge(&wrapper, 0), GM_IMAGE_WHY_UNREADABLE, "a list without an end is unreadable");
 	drop(at, sizeof *list);
 	enum { MANY = 5000 };
 	const void **many = calloc(MANY, sizeof *many);
 	for (size_t i = 0; i + 1 < MANY; i++)
 		many[i] = plain.at;
 	wrapper.containers = many;
-	TAP_IS(judge(&wrapper, 0), GM_IMAGE_WHY_FORMAT, "a list that does not end");
+	TAP_IS(judge(&wrapper, 0), GM_IMAGE_WHY_FORMAT, "a list that does not end is refused");
 	many[1] = "text";
 	many[2] = NULL;
-	TAP_IS(judge(&wrapper, 0), GM_IMAGE_WHY_FORMAT, "a list with something else in it");
+	TAP_IS(judge(&wrapper, 0), GM_IMAGE_WHY_FORMAT,
+	       "a list with something else in it is refused");
 	free(many);
 	wrapper = (struct gm_wrapper){GM_WRAPPER_MAGIC, 3, plain.at, NULL};
-	TAP_IS(judge(&wrapper, 0), GM_IMAGE_WHY_FORMAT, "version 3");
+	TAP_IS(judge(&wrapper, 0), GM_IMAGE_WHY_FORMAT, "version 3 is an unknown format");
 	wrapper = (struct gm_wrapper){GM_WRAPPER_MAGIC, 1, NULL, NULL};
-	TAP_IS(judge(&wrapper, 0), GM_IMAGE_WHY_UNREADABLE, "version 3 without a container");
+	TAP_IS(judge(&wrapper, 0), GM_IMAGE_WHY_UNREADABLE,
+	       "a wrapper without a container is unreadable");
 	wrapper.data = (const void *)UINTPTR_MAX;
-	TAP_IS(judge(&wrapper, 0), GM_IMAGE_WHY_UNREADABLE, "one at the end of all addresses");
+	TAP_IS(judge(&wrapper, 0), GM_IMAGE_WHY_UNREADABLE,
+	       "a container at the end of all addresses is unreadable");
 	wrapper.data = "text that is no container";
-	TAP_IS(judge(&wrapper, 0), GM_IMAGE_WHY_FORMAT, "a container that is something else");
+	TAP_IS(judge(&wrapper, 0), GM_IMAGE_WHY_FORMAT,
+	       "a container that is something else is refused");
 	at = at_edge(&wrapper, 12);
 	TAP_IS(judge(at, 0), GM_IMAGE_WHY_FORMAT, "a wrapper that is cut off");
 	drop(at, 12);

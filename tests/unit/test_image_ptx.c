@@ -84,7 +84,7 @@ static void targets(void)
 		snprintf(text, sizeof text, ".version 8.0\n.target %s", of[i].target);
 		gm_image_allocates(text, strlen(text), 0, &verdict);
 		TAP_STR(verdict.n_archs ? gm_image_arch_name(verdict.archs[0], name) : NULL,
-			of[i].arch, "target '%s'", of[i].target);
+			of[i].arch, "the target '%s' is read", of[i].target);
 	}
 }
 

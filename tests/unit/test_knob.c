@@ -15,19 +15,21 @@ static void good_values(void)
 {
 	union gm_knob_value v;
 	char why[256] = "";
-	TAP_OK(gm_knob_parse(GM_KNOB_ID_enable, "off", &v, why, sizeof why) && !v.flag, "off is 0");
-	TAP_OK(gm_knob_parse(GM_KNOB_ID_enable, "Yes", &v, why, sizeof why) && v.flag, "Yes is 1");
+	TAP_OK(gm_knob_parse(GM_KNOB_ID_enable, "off", &v, why, sizeof why) && !v.flag,
+	       "off is the value 0");
+	TAP_OK(gm_knob_parse(GM_KNOB_ID_enable, "Yes", &v, why, sizeof why) && v.flag,
+	       "Yes is the value 1");
 	TAP_OK(gm_knob_parse(GM_KNOB_ID_mode, "trace", &v, why, sizeof why) &&
 		       v.choice == GM_MODE_TRACE,
 	       "trace is a mode");
 	TAP_OK(gm_knob_parse(GM_KNOB_ID_log, "EVENTS", &v, why, sizeof why) &&
 		       v.choice == GM_LOG_EVENTS,
-	       "words in any case");
+	       "a word in any case is read");
 	TAP_OK(gm_knob_parse(GM_KNOB_ID_limit, "75%", &v, why, sizeof why) && v.share.ppm == 750000,
-	       "a share of the device");
+	       "a share of the device is read");
 	TAP_OK(gm_knob_parse(GM_KNOB_ID_limit, "2G", &v, why, sizeof why) && v.share.ppm == 0 &&
 		       v.share.bytes == (uint64_t)2 << 30,
-	       "a size instead");
+	       "a size instead of a share is read");
 	TAP_OK(gm_knob_parse(GM_KNOB_ID_log, "small,0", &v, why, sizeof why) &&
 		       v.level.choice == GM_LOG_SMALL && v.level.sample == 0,
 	       "a level with a time of 0, which needs no unit");
@@ -56,29 +58,29 @@ static void good_values(void)
 	       "a time of 0 and a share");
 	TAP_OK(gm_knob_parse(GM_KNOB_ID_trim_after, "off,1G", &v, why, sizeof why) &&
 		       v.trim.keep.bytes == (uint64_t)1 << 30,
-	       "never, and a size");
+	       "never and a size are read");
 	TAP_OK(gm_knob_parse(GM_KNOB_ID_prewarm, "0%", &v, why, sizeof why) && v.share.ppm == 0 &&
 		       v.share.bytes == 0,
-	       "a share of 0 percent");
+	       "a share of 0 percent is read");
 	TAP_OK(gm_knob_parse(GM_KNOB_ID_log_events, "all,-copy,-free", &v, why, sizeof why) &&
 		       v.set == (UINT32_MAX & ~6u),
-	       "a list with words taken away");
+	       "a list with words taken away is read");
 	TAP_OK(gm_knob_parse(GM_KNOB_ID_log_events, "none,mark", &v, why, sizeof why) &&
 		       v.set == 1u << 8,
-	       "a list of one");
+	       "a list of one is read");
 	TAP_OK(gm_knob_parse(GM_KNOB_ID_fill, "0xA5", &v, why, sizeof why) && v.choice == 0xa5,
-	       "a byte in hexadecimal");
+	       "a byte in hexadecimal is read");
 	TAP_OK(gm_knob_parse(GM_KNOB_ID_fill, "255", &v, why, sizeof why) && v.choice == 255,
-	       "a byte in decimal");
+	       "a byte in decimal is read");
 	TAP_OK(gm_knob_parse(GM_KNOB_ID_fill, "0", &v, why, sizeof why) && v.choice == 0,
-	       "the byte 0, which is not the word");
+	       "the byte 0 is not the word zero");
 	TAP_OK(gm_knob_parse(GM_KNOB_ID_copy, "64", &v, why, sizeof why) && v.threads == 64,
-	       "a number of threads");
+	       "a number of threads is read");
 	TAP_OK(gm_knob_parse(GM_KNOB_ID_copy, "Off", &v, why, sizeof why) && v.threads == 0,
-	       "no threads");
+	       "off means no threads");
 	TAP_OK(gm_knob_parse(GM_KNOB_ID_copy, "AUTO", &v, why, sizeof why) &&
 		       v.threads == GM_THREADS_AUTO,
-	       "as many threads as the machine allows");
+	       "auto means as many threads as the machine allows");
 	TAP_OK(gm_knob_parse(GM_KNOB_ID_fill, "Zero", &v, why, sizeof why) &&
 		       v.choice == GM_FILL_ZERO,
 	       "a word in the place of a byte");
@@ -213,25 +215,28 @@ static void the_environment(void)
 	setenv("GPUMEM_LOG_NAME", "here/%p", 1);
 	const struct gm_knobs *knobs = gm_knob_get();
 	setenv("GPUMEM_LOG_NAME", "XXXXXXX", 1);
-	TAP_IS(knobs->limit.share.ppm, 100000, "a value from the environment");
-	TAP_IS(knobs->mode.choice, GM_MODE_POOL, "a bad one is the default");
+	TAP_IS(knobs->limit.share.ppm, 100000, "a value is read from the environment");
+	TAP_IS(knobs->mode.choice, GM_MODE_POOL, "a bad value is the default");
 	TAP_STR(knobs->log_name.text, "here/%p", "text outlives a change of the environment");
 	TAP_IS(gm_knob_origin(GM_KNOB_ID_limit).source, GM_KNOB_ENVIRONMENT,
 	       "the source of a value is kept");
 	TAP_STR(gm_knob_origin(GM_KNOB_ID_limit).text, "10%", "the text of a value is kept");
-	TAP_IS(gm_knob_origin(GM_KNOB_ID_mode).source, GM_KNOB_DEFAULT, "a refused one: default");
+	TAP_IS(gm_knob_origin(GM_KNOB_ID_mode).source, GM_KNOB_DEFAULT,
+	       "the source of a refused value is the default");
 	TAP_STR(gm_knob_origin(GM_KNOB_ID_mode).refused, "fast", "the refused value is kept");
-	TAP_STR(gm_knob_origin(GM_KNOB_ID_trim_after).text, "10s", "default");
-	TAP_STR(gm_knob_origin(GM_KNOB_ID_trim_after).refused, NULL, "nothing refused");
+	TAP_STR(gm_knob_origin(GM_KNOB_ID_trim_after).text, "10s",
+		"a knob that is not set has the default's text");
+	TAP_STR(gm_knob_origin(GM_KNOB_ID_trim_after).refused, NULL,
+		"a knob that is not set has no refused value");
 }
 
 /* The contents of /etc/gpumem.conf are covered by tests/cli/conf.bats alone. */
 static void the_file(void)
 {
-	TAP_STR(gm_conf_get()->path, "", "GPUMEM_TEST_CONF= : no file");
-	TAP_STR(GM_CONF_PATH, "/etc/gpumem.conf", "else this one");
+	TAP_STR(gm_conf_get()->path, "", "GPUMEM_TEST_CONF= means no file");
+	TAP_STR(GM_CONF_PATH, "/etc/gpumem.conf", "/etc/gpumem.conf is the usual file");
 	TAP_IS(gm_conf_get()->n_bad, 0, "a missing file has no bad line");
-	TAP_STR(gm_knob_source_name(GM_KNOB_FILE), "file", "a source");
+	TAP_STR(gm_knob_source_name(GM_KNOB_FILE), "file", "the source of a value has a name");
 }
 
 int main(void)

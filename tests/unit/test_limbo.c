@@ -84,7 +84,7 @@ static void bound(void)
 	TAP_IS(retired(), 2 * 3072, "batches that have passed are idle");
 	free_small(4 * GM_EPOCH_EVENTS);
 	TAP_IS(f.recorded, 6 + GM_EPOCH_EVENTS, "the fences of a context are bounded");
-	TAP_OK(fake_valid(f.pool), "valid");
+	TAP_OK(fake_valid(f.pool), "the pool is valid");
 	for (unsigned i = 0; i < 6; i++) {
 		f.passed = f.recorded;
 		free_small(1);
@@ -126,7 +126,7 @@ static void held_up(void)
 	free_small(1);
 	TAP_OK(!f.meanwhile && retired_meanwhile <= 2 * 3072,
 	       "while one thread records, another one records and drains its own frees");
-	TAP_OK(fake_valid(pool), "valid");
+	TAP_OK(fake_valid(pool), "the pool is valid");
 	end("recording");
 
 	pool = open_pool(GM_GIB, 0);
@@ -135,7 +135,7 @@ static void held_up(void)
 	gm_limbo_miss(pool, gm_shelf_mine(pool), 1, true);
 	TAP_OK(!f.meanwhile && retired_meanwhile <= 2 * 3072,
 	       "while one thread polls, another one records and drains its own frees");
-	TAP_OK(fake_valid(pool), "valid");
+	TAP_OK(fake_valid(pool), "the pool is valid");
 	end("asking");
 }
 
@@ -245,21 +245,22 @@ static void reuse(void)
 	TAP_IS(f.recorded, 1, "past the bound a fence is recorded");
 	f.passed = 1;
 	c = fake_alloc(pool, 30 * GM_MIB);
-	TAP_OK(c.base == a.base && f.recorded == 1, "the block behind it is reused");
+	TAP_OK(c.base == a.base && f.recorded == 1, "the block behind a recorded fence is reused");
 	end("reuse past the bound");
 
 	pool = open_pool(64 * GM_MIB, GM_GIB);
 	a = fake_alloc(pool, 40 * GM_MIB);
 	gm_pool_free(pool, a.base, NULL, NULL);
 	b = fake_alloc(pool, 40 * GM_MIB);
-	TAP_OK(b.base == a.base && f.waits == 1, "at the device's limit an allocation waits");
+	TAP_OK(b.base == a.base && f.waits == 1, "an allocation waits at the device's limit");
 	gm_pool_free(pool, b.base, NULL, NULL);
 	f.broken = CUDA_ERROR_ILLEGAL_ADDRESS;
 	TAP_OK(!fake_alloc(pool, 40 * GM_MIB).base,
 	       "an allocation does not wait in a broken context");
-	TAP_IS(retired(), 40 * GM_MIB, "its retired blocks stay retired");
+	TAP_IS(retired(), 40 * GM_MIB, "retired blocks of a broken context stay retired");
 	TAP_IS(gm_pool_context_gone(pool, 1), 0, "retired blocks of a broken context end with it");
-	TAP_OK(fake_alloc(pool, 40 * GM_MIB).base == a.base, "their memory can be allocated again");
+	TAP_OK(fake_alloc(pool, 40 * GM_MIB).base == a.base,
+	       "the memory of an ended context can be allocated again");
 	end("the limit");
 }
 
@@ -313,10 +314,10 @@ static void without_fences(void)
 	TAP_OK(b.base != a.base && f.fences == 0,
 	       "an old driver: new memory up to the bound, even in short handles");
 	gm_pool_free(pool, b.base, NULL, NULL);
-	TAP_OK(f.fences == 0, "without fences no free waits past the bound");
+	TAP_OK(f.fences == 0, "no free waits past the bound where there are no fences");
 	b = fake_alloc(pool, 32 * GM_MIB);
 	TAP_OK(f.fences == 1 && retired() == 0 && b.base == a.base,
-	       "without fences an allocation that finds no memory waits");
+	       "an allocation that finds no memory waits where there are no fences");
 	gm_pool_free(pool, b.base, NULL, NULL);
 	block = fake_alloc(pool, 3000).base;
 	f.meanwhile = free_and_see;
@@ -393,10 +394,10 @@ static void older_only(void)
 	f.passed = 3; /* the second event of this test is the fourth of all */
 	gm_pool_lock(pool);
 	TAP_IS(gm_limbo_collect(pool), 5 * GM_MIB,
-	       "such a block is covered by the other context's fences");
+	       "a block used by another context is covered by that one's fences");
 	gm_pool_unlock(pool);
 	TAP_OK(retired() == 7 * GM_MIB && f.recorded == 4,
-	       "such a block stays retired until they pass");
+	       "a block used by another context stays retired until they pass");
 	end("order");
 }
 
@@ -489,7 +490,8 @@ static void trims(void)
 	f.passed = 1;
 	now = 7000;
 	TAP_IS(gm_pool_trim(f.pool, now), 0, "a fence that has passed makes the block idle");
-	TAP_OK(retired() == 0 && gm_pool_trim_next(f.pool) == 8000, "the idle time begins then");
+	TAP_OK(retired() == 0 && gm_pool_trim_next(f.pool) == 8000,
+	       "the idle time begins when the fence has passed");
 	now = 8000;
 	TAP_IS(gm_pool_trim(f.pool, now), 32 * GM_MIB,
 	       "idle memory is returned when its time has come");
@@ -501,7 +503,7 @@ static void trims(void)
 	free_small(3);
 	TAP_OK(noticed > 0 && gm_shelf_mine(f.pool)->limbo.open,
 	       "the open bag of a shelf is checked, too");
-	TAP_IS(gm_pool_trim_next(f.pool), 9000, "its next check is due");
+	TAP_IS(gm_pool_trim_next(f.pool), 9000, "the next check of a shelf's open bag is due");
 	end("trimming");
 }
 

@@ -70,7 +70,7 @@ static void bound_of_shelves(void)
 	TAP_IS(open_bag(shelf).n, GM_LIMBO_BAG / 2, "frees collect in the open bag");
 	TAP_IS(open_bag(shelf).bytes, GM_LIMBO_BAG / 2 * 3072,
 	       "the open bag has the bytes of the frees");
-	TAP_OK(fake_valid(pool), "valid");
+	TAP_OK(fake_valid(pool), "the pool is valid");
 	uint64_t bytes = open_bag(shelf).bytes;
 	gm_pool_free(pool, fake_alloc(pool, 21 * GM_MIB).base, NULL, NULL);
 	TAP_OK(!shelf->limbo.open && pool->sealed == bytes + 21 * GM_MIB,
@@ -117,7 +117,7 @@ static void of_another_shelf(void)
 	others_free(1);
 	TAP_OK(pool->sealed == 0 && gm_pool_retired(pool) == 20 * 3072,
 	       "two shelves have an open bag each");
-	TAP_OK(fake_valid(pool), "valid");
+	TAP_OK(fake_valid(pool), "the pool is valid");
 	TAP_IS(gm_pool_drain(pool), 20 * 3072, "a drain gets the blocks of all shelves");
 	free_small(10);
 	others_free(1);
@@ -158,7 +158,7 @@ static void many_contexts(void)
 		refused += gm_pool_free(pool, b.base, NULL, NULL) != CUDA_SUCCESS;
 	}
 	TAP_IS(refused, 0, "the shelf polls for the bags of other contexts when it has no more");
-	TAP_OK(f.recorded > 0 && fake_valid(pool), "valid");
+	TAP_OK(f.recorded > 0 && fake_valid(pool), "the pool is valid");
 	gm_pool_drain(pool);
 	f.passed = f.recorded;
 	f.fences = 0;
@@ -167,15 +167,16 @@ static void many_contexts(void)
 		refused += gm_pool_free(pool, b.base, NULL, NULL) != CUDA_SUCCESS;
 	}
 	TAP_IS(refused, 0, "while no fence passes, a free without a bag succeeds");
-	TAP_IS(f.fences, 3, "after a wait for its context");
-	TAP_OK(fake_valid(pool), "valid");
+	TAP_IS(f.fences, 3, "a free without a bag waits for its context");
+	TAP_OK(fake_valid(pool), "the pool is valid");
 	gm_pool_alloc(pool, 3000, 1, &b);
 	f.record = CUDA_ERROR_NOT_READY;
 	const struct gm_free other = {.after = GM_FREE_AFTER_USERS, .users = 999};
 	TAP_IS(gm_pool_free(pool, b.base, &other, NULL), CUDA_ERROR_OUT_OF_MEMORY,
-	       "it fails where it cannot wait either");
+	       "a free fails where it cannot wait either");
 	f.record = CUDA_SUCCESS;
-	TAP_IS(gm_pool_free(pool, b.base, &other, NULL), CUDA_SUCCESS, "and the block is live");
+	TAP_IS(gm_pool_free(pool, b.base, &other, NULL), CUDA_SUCCESS,
+	       "a block whose free failed is live");
 	gm_pool_drain(pool);
 	end("many contexts");
 }
@@ -191,14 +192,14 @@ static void crew(void)
 	free_blocks(GM_LIMBO_CREW * GM_LIMBO_BAG - 50, 3000);
 	TAP_IS(f.recorded, 0, "a batch of several shelves records no fence before it is full");
 	free_blocks(50, 3000);
-	TAP_IS(f.recorded, 1, "the last block of such a batch records one fence");
-	TAP_OK(fake_valid(pool), "valid");
+	TAP_IS(f.recorded, 1, "the last block of a full batch records one fence");
+	TAP_OK(fake_valid(pool), "the pool is valid");
 	others_free(1);
 	TAP_IS(gm_limbo_bag_size(pool), GM_LIMBO_CREW * GM_LIMBO_BAG,
 	       "the size of a batch is bounded");
 	gm_pool_drain(pool);
 	TAP_IS(gm_limbo_bag_size(pool), GM_LIMBO_BAG,
-	       "without collecting shelves a batch has one shelf's size");
+	       "a batch has one shelf's size when no shelf collects");
 	end("a crew");
 }
 
@@ -218,7 +219,8 @@ static void crew_that_misses(void)
 	TAP_IS(f.recorded, 0, "four shelves collect, and one has half a batch");
 	CUdeviceptr block = fake_alloc(pool, 100000).base;
 	TAP_OK(f.recorded == 1 && f.queries == 1, "the next allocation asks for a fence");
-	TAP_OK(!gm_shelf_mine(pool)->limbo.open, "that fence covers the whole open bag");
+	TAP_OK(!gm_shelf_mine(pool)->limbo.open,
+	       "the fence of an allocation covers the whole open bag");
 	free_each(GM_LIMBO_BAG, 100000);
 	TAP_OK(f.recorded == 1 && f.queries > 1,
 	       "while that fence is pending no other one is recorded");
@@ -281,7 +283,7 @@ static void own(void)
 	gm_pool_free(pool, blocks[2], NULL, NULL);
 	blocks[1] = fake_alloc(pool, 3000).base;
 	TAP_IS(gm_shelf_mine(pool)->passed.bytes, (gm_limbo_bag_size(pool) - 1) * 3072,
-	       "this thread gets a batch at its next allocation");
+	       "a thread gets a batch of its own at its next allocation");
 	gm_pool_free(pool, blocks[0], NULL, NULL);
 	gm_pool_free(pool, blocks[1], NULL, NULL);
 	end("one's own");
@@ -335,7 +337,7 @@ static void by_turns(void)
 	free_blocks(GM_LIMBO_BAG, GM_MIB / 2);
 	const struct gm_shelf *shelf = gm_shelf_mine(pool);
 	TAP_OK(shelf->passed.bytes == 32 * GM_MIB && pool->mapped == 32 * GM_MIB,
-	       "all that is mapped came back to one thread just now");
+	       "the mapped memory came back to one thread just now");
 	TAP_IS(mapped_after(alloc_half), 64 * GM_MIB, "the pool grows for another thread");
 	TAP_IS(shelf->passed.bytes, 32 * GM_MIB, "another thread takes no memory from the shelf");
 	free_blocks(GM_LIMBO_BAG, 31 * GM_MIB / 64);
@@ -344,7 +346,7 @@ static void by_turns(void)
 	fake_alloc(pool, 31 * GM_MIB); /* the remaining idle memory */
 	TAP_IS(mapped_after(alloc_more), mapped, "memory unused for 20 ms serves any thread");
 	TAP_OK(!shelf->passed.first && fake_valid(pool),
-	       "another thread can take all of that memory");
+	       "another thread can take all unused memory");
 	gm_pool_context_gone(pool, 1);
 	end("by turns");
 
@@ -377,7 +379,7 @@ static void large_by_turns(void)
 	TAP_IS(mapped_after(alloc_large), live + 260 * GM_MIB,
 	       "another thread maps its own large block");
 	TAP_IS(shelf->passed.bytes, 256 * GM_MIB, "another thread takes none of the large blocks");
-	TAP_OK(fake_valid(pool), "valid");
+	TAP_OK(fake_valid(pool), "the pool is valid");
 	gm_pool_context_gone(pool, 1);
 	end("large blocks by turns");
 }
@@ -411,9 +413,9 @@ static void share(void)
 	others_free(4);
 	f.idle = true;
 	gm_pool_free(pool, large, NULL, NULL);
-	TAP_IS(f.looks, 1, "with four shelves a free asks at once whether the GPU is idle");
+	TAP_IS(f.looks, 1, "a free beside four shelves asks at once whether the GPU is idle");
 	TAP_OK(open_bag(gm_shelf_mine(pool)).n == 1 && fake_valid(pool),
-	       "on an idle GPU the block does not stay retired");
+	       "a block freed on an idle GPU does not stay retired");
 	end("a share");
 }
 
@@ -442,7 +444,7 @@ static void sweep(void)
 	others_free(4);
 	f.passed = UINTPTR_MAX;
 	free_small(1);
-	TAP_IS(pool->n_collecting, 5, "five shelves collect");
+	TAP_IS(pool->n_collecting, 5, "five shelves collect at first");
 	struct gm_shelf *mine = gm_shelf_mine(pool), *active = another(pool);
 	for (unsigned i = 0; i < 2 * GM_LIMBO_TURN; i++) {
 		TAP_OK(i > GM_LIMBO_TURN || pool->n_collecting == 5,
@@ -453,10 +455,12 @@ static void sweep(void)
 			break;
 	}
 	free_small(3 * GM_LIMBO_BAG);
-	TAP_OK(pool->n_collecting == 2 && active->limbo.most, "only the active shelves collect");
+	TAP_OK(pool->n_collecting == 2 && active->limbo.most,
+	       "two active shelves collect after a full turn");
 	TAP_IS(mine->limbo.share, 16 * GM_MIB, "active shelves share the bound");
-	TAP_IS(retired_but(pool, mine, active), 0, "their memory belongs to the pool again");
-	TAP_OK(fake_valid(pool), "valid");
+	TAP_IS(retired_but(pool, mine, active), 0,
+	       "the memory of shelves that dropped out is the pool's again");
+	TAP_OK(fake_valid(pool), "the pool is valid");
 	end("a sweep");
 }
 
@@ -483,7 +487,7 @@ static void refill(void)
 	free_small(1);
 	others_free(1);
 	blocks_of[0][0] = fake_alloc(pool, 60000).base;
-	TAP_IS(shelf->n, GM_SHELF_REFILL, "with two threads a shelf is refilled");
+	TAP_IS(shelf->n, GM_SHELF_REFILL, "a shelf is refilled while two threads free");
 	for (blocks_of[1][0] = 0; !blocks_of[1][0];) {
 		pthread_create(&thread, NULL, allocate_some, shelf);
 		pthread_join(thread, NULL);

@@ -491,10 +491,11 @@ static void test_escape(void)
 {
 	char out[64];
 	gm_escape("a\x1b[31m\n\t\\\x7f\xc3\xa4\xff\xe2\x80\xae.", out, sizeof out);
-	TAP_STR(out, "a\\x1b[31m\\n\\t\\\\\\x7f\xc3\xa4\\xff\\xe2\\x80\\xae.", "text is escaped");
+	TAP_STR(out, "a\\x1b[31m\\n\\t\\\\\\x7f\xc3\xa4\\xff\\xe2\\x80\\xae.",
+		"control characters are escaped");
 	TAP_IS(gm_escape("ab\x01", out, 5), 6, "the complete length is returned");
 	TAP_STR(out, "ab", "no escape is cut");
-	TAP_IS(gm_escape("abc", NULL, 0), 3, "only the length is returned without a buffer");
+	TAP_IS(gm_escape("abc", NULL, 0), 3, "the length alone is returned without a buffer");
 }
 
 int main(void)

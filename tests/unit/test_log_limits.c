@@ -78,24 +78,25 @@ static void test_rotation(const char *limit, bool whole)
 	struct stat st;
 	uint64_t events = 0;
 	snprintf(knobs, sizeof knobs, "GPUMEM_LOG=events GPUMEM_LOG_LIMIT=%s", limit);
-	TAP_IS(help_child(knobs, write_much, NULL), 0, "a log of at most %s", limit);
+	TAP_IS(help_child(knobs, write_much, NULL), 0, "a log of at most %s is written", limit);
 	struct gm_log_file *file = help_open("log");
 	if (!file)
 		return;
 	const struct gm_log_about *about = gm_log_read_about(file);
 	uint64_t written = gm_log_read_counter(file, 0, GM_C_log_records);
 	TAP_OK(!stat("log", &st) && (uint64_t)st.st_size <= (whole ? 256 : 32) * GM_MIB,
-	       "stays within it");
-	TAP_OK(about->closed && about->torn == 0, "closed");
+	       "the log stays within its limit");
+	TAP_OK(about->closed && about->torn == 0, "the log is closed, without a torn record");
 	TAP_OK(whole == about->complete && whole == (about->dropped == 0),
-	       whole ? "nothing was dropped" : "it says that something was dropped");
+	       whole ? "nothing was dropped" : "the log says that something was dropped");
 	TAP_IS(about->records + about->dropped, written, "dropped records were counted");
 	TAP_IS(live_by_events(file, &events), 50, "the remaining records give the live blocks");
 	if (whole)
-		TAP_IS(events, 2 * TURNS + 50, "every event is there");
+		TAP_IS(events, 2 * TURNS + 50, "every event is there in a log without limit");
 	TAP_STR(text_of_mark(file), "said once, at the very start",
 		"strings outlive their segment");
-	TAP_IS(gm_log_read_counter(file, 0, GM_C_allocate_calls), TURNS + 50, "counters are whole");
+	TAP_IS(gm_log_read_counter(file, 0, GM_C_allocate_calls), TURNS + 50,
+	       "the counters are whole in a log with a limit");
 	TAP_OK(help_check(file), "the numbers add up");
 	gm_log_read_close(file);
 	unlink("log");
@@ -250,8 +251,9 @@ static void test_thinning(void)
 	struct stat st;
 	struct gm_log_entry entry;
 	uint64_t last[2] = {0}, step[2] = {0}, n[2] = {0}, uneven[2] = {0}, snapshots = 0;
-	TAP_IS(help_child("GPUMEM_LOG=small", write_samples, NULL), 0, "20,000 samples");
-	TAP_OK(!stat("log", &st) && st.st_size <= (off_t)GM_MIB, "fit 1 MiB");
+	TAP_IS(help_child("GPUMEM_LOG=small", write_samples, NULL), 0,
+	       "20,000 samples are written");
+	TAP_OK(!stat("log", &st) && st.st_size <= (off_t)GM_MIB, "20,000 samples fit into 1 MiB");
 	struct gm_log_file *file = help_open("log");
 	if (!file)
 		return;
@@ -268,7 +270,7 @@ static void test_thinning(void)
 		last[d] = r->time;
 		n[d]++;
 	}
-	TAP_OK(n[0] > 1000 && n[1] > 10, "many of both devices are kept");
+	TAP_OK(n[0] > 1000 && n[1] > 10, "many samples of two devices are kept");
 	printf("# %ju of %d, and %ju of %d\n", (uintmax_t)n[0], SAMPLES, (uintmax_t)n[1],
 	       SAMPLES / 100);
 	TAP_OK(uneven[0] == 0 && uneven[1] == 0, "samples are kept at even distances");
@@ -278,7 +280,7 @@ static void test_thinning(void)
 		"strings are not thinned out");
 	TAP_IS(gm_log_read_counter(file, 0, GM_C_samples), SAMPLES, "all samples were counted");
 	TAP_IS(gm_log_read_counter(file, 0, GM_C_sampled_ns), (SAMPLES - 1) * 1000,
-	       "over the whole time");
+	       "the samples were counted over the whole time");
 	TAP_OK(help_check(file), "the numbers add up");
 	gm_log_read_close(file);
 	unlink("log");
@@ -299,13 +301,14 @@ static int write_snapshots(void *arg)
 
 static void test_snapshots(void)
 {
-	TAP_IS(help_child("GPUMEM_LOG=small", write_snapshots, NULL), 0, "5,000 snapshots");
+	TAP_IS(help_child("GPUMEM_LOG=small", write_snapshots, NULL), 0,
+	       "5,000 snapshots are written");
 	struct gm_log_file *file = help_open("log");
 	if (!file)
 		return;
 	const struct gm_log_about *about = gm_log_read_about(file);
-	TAP_OK(about->records > 250, "the first hundreds are there");
-	TAP_IS(about->records + about->dropped, 5001, "the others are counted");
+	TAP_OK(about->records > 250, "the first hundreds of snapshots are there");
+	TAP_IS(about->records + about->dropped, 5001, "the other snapshots are counted");
 	gm_log_read_close(file);
 	unlink("log");
 }
@@ -338,7 +341,8 @@ static void test_contexts(void)
 {
 	struct gm_log_entry entry;
 	unsigned takeovers = 0, heaps = 0, snapshots = 0;
-	TAP_IS(help_child("GPUMEM_LOG=small", write_contexts, NULL), 0, "5,000 contexts");
+	TAP_IS(help_child("GPUMEM_LOG=small", write_contexts, NULL), 0,
+	       "5,000 contexts are written");
 	struct gm_log_file *file = help_open("log");
 	if (!file)
 		return;
@@ -347,9 +351,10 @@ static void test_contexts(void)
 		heaps += entry.record.kind == GM_RECORD_HEAP_SAMPLE;
 		snapshots += entry.record.kind == GM_RECORD_OUT_OF_MEMORY;
 	}
-	TAP_OK(takeovers > 50 && takeovers < CONTEXTS && heaps > 50, "some are there");
-	TAP_IS(snapshots, 1, "a rare record after them is kept");
-	TAP_IS(gm_log_read_about(file)->dropped, 0, "none counts as dropped");
+	TAP_OK(takeovers > 50 && takeovers < CONTEXTS && heaps > 50,
+	       "some takeovers and heaps are there");
+	TAP_IS(snapshots, 1, "a rare record after frequent ones is kept");
+	TAP_IS(gm_log_read_about(file)->dropped, 0, "no record counts as dropped");
 	TAP_IS(gm_log_read_counter(file, 0, GM_C_takeovers), CONTEXTS,
 	       "all takeovers were counted");
 	TAP_OK(help_check(file), "the numbers add up");
@@ -379,14 +384,17 @@ static void test_strings(void)
 	bool fresh;
 	size_t length;
 	gm_strings_limit(20);
-	TAP_IS(gm_strings_number("0123456789", 10, &fresh), 1, "a string");
+	TAP_IS(gm_strings_number("0123456789", 10, &fresh), 1, "a string gets the number 1");
 	TAP_OK(fresh && gm_strings_number("0123456789", 10, &fresh) == 1 && !fresh,
 	       "a string gets its number once");
-	TAP_IS(gm_strings_number("01234567890", 11, &fresh), 0, "past the limit: none");
-	TAP_IS(gm_strings_number("abcdefghijklm", 10, &fresh), 2, "up to it");
-	TAP_STR(gm_strings_text(2, &length), "abcdefghij", "cut");
-	TAP_OK(!gm_strings_text(3, &length) && !gm_strings_text(0, &length), "no others");
-	TAP_IS(help_child("", forget_strings, NULL), 0, "a forked child forgets them");
+	TAP_IS(gm_strings_number("01234567890", 11, &fresh), 0,
+	       "a string past the limit gets no number");
+	TAP_IS(gm_strings_number("abcdefghijklm", 10, &fresh), 2,
+	       "a string at the limit gets its number");
+	TAP_STR(gm_strings_text(2, &length), "abcdefghij", "a string at the limit is cut");
+	TAP_OK(!gm_strings_text(3, &length) && !gm_strings_text(0, &length),
+	       "other numbers have no text");
+	TAP_IS(help_child("", forget_strings, NULL), 0, "a forked child forgets the strings");
 }
 
 /* --- a writer that stays in a segment --- */
@@ -400,10 +408,11 @@ static void test_stuck_writer(void)
 	TAP_OK(!gm_segment_drain(&segment, true), "the wait has patience, but is not endless");
 	TAP_IS(gm_segment_records(&segment, &writers), 0,
 	       "the record of a stuck writer is not finished");
-	TAP_IS(writers, 1, "one writer is inside");
+	TAP_IS(writers, 1, "one writer is inside a segment");
 	gm_segment_leave(&segment, 1);
 	TAP_OK(gm_segment_drain(&segment, false), "after its end the writer has left");
-	TAP_IS(gm_segment_records(&segment, &writers), 1, "its record is finished then");
+	TAP_IS(gm_segment_records(&segment, &writers), 1,
+	       "the record of a writer is finished when it has left");
 	gm_segment_enter(&segment); /* finds that another segment is current */
 	TAP_IS(gm_segment_forget_records(&segment), 1, "a record is forgotten once");
 	TAP_IS(gm_segment_records(&segment, &writers), 0, "a forgotten record stays forgotten");

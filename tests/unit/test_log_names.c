@@ -51,14 +51,14 @@ static void test_numbered(void)
 	TAP_IS(help_child("GPUMEM_LOG=small", make_log, NULL), 0,
 	       "a log is made when all its numbered names are taken");
 	if (!TAP_OK(glob("log.????????????????", 0, NULL, &found) == 0 && found.gl_pathc == 1,
-		    "it has a name of its own"))
+		    "a log without a free number has a name of its own"))
 		return;
 	snprintf(line, sizeof line,
 		 "gpumem: log %s: this name, since its name and those with .1 to .999 are taken\n",
 		 found.gl_pathv[0]);
 	TAP_STR(said(), line, "one line has the name");
 	numbered_do(false);
-	TAP_OK(!rename(found.gl_pathv[0], "log"), "it can be renamed");
+	TAP_OK(!rename(found.gl_pathv[0], "log"), "the log can be renamed");
 	gm_log_read_close(help_open("log"));
 	unlink("log");
 	globfree(&found);

@@ -159,8 +159,9 @@ static void test_counters(void)
 		printf("# %s\n", why);
 	}
 	uint64_t *records = value_at(0, GM_C_log_records);
-	TAP_OK(is_found(records, *records + 1, why, sizeof why), "log_records is found");
-	TAP_OK(strstr(why, " records, but log_records is ") != NULL, "both numbers are named");
+	TAP_OK(is_found(records, *records + 1, why, sizeof why), "a wrong log_records is found");
+	TAP_OK(strstr(why, " records, but log_records is ") != NULL,
+	       "the finding names the two numbers");
 }
 
 static struct gm_parts *parts_at(char *of)
@@ -188,8 +189,8 @@ static void test_parts(void)
 			uint64_t *part = (uint64_t *)&parts->of[i].part[place];
 			found += *part && is_found(part, *part + 1, why, sizeof why);
 		}
-	TAP_IS(in_use, 2, "this thread counted on two devices");
-	TAP_IS(found, 2 * 5, "each of the five parts on each is one of the sums");
+	TAP_IS(in_use, 2, "the run counted on two devices");
+	TAP_IS(found, 2 * 5, "each of the five parts on each device is one of the sums");
 	uint64_t *row = (uint64_t *)&parts->of[0].row, mine = *row;
 	TAP_OK(is_found(row, 0, why, sizeof why), "a row that is left out is found");
 	TAP_OK(is_found(row, 3, why, sizeof why), "a row of another device is found");
@@ -233,16 +234,17 @@ static void test_version_1(void)
 	spill("old", GM_PAGE_OFFSET + sizeof live->page);
 	file[1] = help_open("old");
 	TAP_OK(file[0] && file[1] && same_counters(file[0], file[1]),
-	       "one that ends right behind its counters has them");
+	       "a log that ends right behind its counters has them");
 	for (unsigned i = 0; i < 2; i++)
 		gm_log_read_close(file[i]);
 	spill("bad", GM_PAGE_OFFSET + sizeof live->page - 1);
-	TAP_OK(!read_all("bad", why, sizeof why), "one that ends within them has none");
-	TAP_STR(why, "its counters cannot be read", "which is said");
+	TAP_OK(!read_all("bad", why, sizeof why), "a log that ends within its counters has none");
+	TAP_STR(why, "its counters cannot be read", "the message for cut counters says so");
 	live->page.head.version = 3;
 	spill("bad", length);
 	TAP_OK(!read_all("bad", why, sizeof why), "counters of a version to come are not guessed");
-	TAP_STR(why, "its counters cannot be read", "which is said");
+	TAP_STR(why, "its counters cannot be read",
+		"the message for counters of a version to come says so");
 	memcpy(bytes, good, length);
 	spill("bad", GM_PAGE_OFFSET + offsetof(struct gm_counter_live, parts) + 1000);
 	TAP_OK(!read_all("bad", why, sizeof why), "counters without their parts are refused");
@@ -364,34 +366,38 @@ static void test_refusals(void)
 	char why[256] = "";
 	struct gm_log_file *file;
 	struct gm_segment_head *head = (struct gm_segment_head *)bytes;
-	TAP_OK(!gm_log_read_open("none", &file, why, sizeof why), "a file that is not there");
+	TAP_OK(!gm_log_read_open("none", &file, why, sizeof why),
+	       "a file that is not there is refused");
 	TAP_STR(why, "no such file", "a missing file is named");
-	TAP_OK(!gm_log_read_open(".", &file, why, sizeof why), "a folder");
+	TAP_OK(!gm_log_read_open(".", &file, why, sizeof why), "a folder is refused");
 	TAP_STR(why, "a folder, not a gpumem log", "a folder is no log");
-	TAP_OK(!gm_log_read_open("/dev/null", &file, why, sizeof why), "a device");
+	TAP_OK(!gm_log_read_open("/dev/null", &file, why, sizeof why), "a device is refused");
 	TAP_STR(why, "a pipe or a device, not a gpumem log", "a device is no log");
 	spill("bad", 0);
-	TAP_OK(!gm_log_read_open("bad", &file, why, sizeof why), "an empty file");
+	TAP_OK(!gm_log_read_open("bad", &file, why, sizeof why), "an empty file is refused");
 	TAP_STR(why, "empty: no gpumem log, or its process was killed as it began",
 		"an empty file is no log");
 	head->version = 3;
 	spill("bad", length);
 	head->version = GM_FORMAT_VERSION;
-	TAP_OK(!gm_log_read_open("bad", &file, why, sizeof why), "a version to come");
+	TAP_OK(!gm_log_read_open("bad", &file, why, sizeof why),
+	       "a log of a version to come is refused");
 	TAP_STR(why, "version 3 of the format, this gpumemstat reads 1 to 2",
 		"a later version is named");
 	spill("bad", 100);
-	TAP_OK(!gm_log_read_open("bad", &file, why, sizeof why), "half a head");
+	TAP_OK(!gm_log_read_open("bad", &file, why, sizeof why),
+	       "a log with half a head is refused");
 	TAP_STR(why, "segment 1 at 0x0: cut within its head", "half a head is named");
 	head->text_size = 1u << 31;
 	spill("bad", length);
 	head->text_size = 100;
-	TAP_OK(!gm_log_read_open("bad", &file, why, sizeof why), "a description out of bounds");
+	TAP_OK(!gm_log_read_open("bad", &file, why, sizeof why),
+	       "a log with a description out of bounds is refused");
 	TAP_STR(why, "segment 1 at 0x0: its description is out of bounds",
 		"a description out of bounds is named");
 	spill("bad", length);
 	TAP_OK(gm_log_read_open("bad", &file, why, sizeof why),
-	       "one that is cut in a word is read");
+	       "a log that is cut in a word is read");
 	gm_log_read_close(file);
 }
 
@@ -410,7 +416,7 @@ static void test_cuts(void)
 	}
 	TAP_IS(adding_up, 0, "%u cut files are read as far as they go, and known to be cut", tried);
 	spill("bad", length - 1);
-	TAP_OK(!read_all("bad", why, sizeof why), "one byte less");
+	TAP_OK(!read_all("bad", why, sizeof why), "a log with one byte less is refused");
 	TAP_OK(strstr(why, "it was cut") != NULL, "a missing byte is named: %s", why);
 }
 
@@ -493,8 +499,8 @@ int main(void)
 {
 	char why[256] = "";
 	help_begin();
-	TAP_IS(help_child("GPUMEM_LOG=events", write_run, NULL), 0, "a good log");
-	TAP_OK(read_all("log", why, sizeof why), "adds up");
+	TAP_IS(help_child("GPUMEM_LOG=events", write_run, NULL), 0, "a good log is written");
+	TAP_OK(read_all("log", why, sizeof why), "a good log adds up");
 	printf("# %s\n", why);
 	slurp("log");
 	test_counters();

@@ -106,7 +106,8 @@ static struct sums sums_of(struct gm_log_file *file)
 static void test_things(unsigned pairs, bool passed)
 {
 	unlink("log");
-	TAP_IS(help_child("GPUMEM_LOG=events", write_stacks, &pairs), 0, "%u pairs", pairs);
+	TAP_IS(help_child("GPUMEM_LOG=events", write_stacks, &pairs), 0,
+	       "%u pairs of blocks and stacks are written", pairs);
 	struct gm_log_file *file = help_open("log");
 	if (!file)
 		return;
@@ -119,7 +120,7 @@ static void test_things(unsigned pairs, bool passed)
 	gm_log_read_rewind(file); /* LeakSanitizer checks that this frees the stacks and objects
 				   * that were read */
 	const struct sums second = sums_of(file);
-	TAP_OK(!memcmp(&first, &second, sizeof first), "each whole one has the same entries");
+	TAP_OK(!memcmp(&first, &second, sizeof first), "each whole pass has the same entries");
 	TAP_IS(first.n, 2 * (uint64_t)pairs + 3,
 	       "a rewind without stacks and objects reads the same records");
 	TAP_IS(first.samples, 64 * GM_MIB, "a rewind reads the sample");

@@ -44,7 +44,7 @@ static void large(void)
 	for (size_t i = 0; i < size; i++)
 		a[i] = (char)(i * 7 + i / 251);
 	gm_move_past_caches(b, a, size);
-	TAP_IS(memcmp(a, b, size), 0, "3,000,001 bytes");
+	TAP_IS(memcmp(a, b, size), 0, "3,000,001 bytes are copied past the caches");
 	free(a);
 	free(b);
 }
@@ -77,13 +77,13 @@ static void parts(void)
 	TAP_IS(gm_move_checked(true, lines, 3, to + 1), 0, "the kernel copies three parts");
 	TAP_OK(memcmp(to + 1, from + 3, 100) == 0 && memcmp(to + 101, from + 150, 100) == 0 &&
 		       memcmp(to + 201, from + 300, 5) == 0 && to[0] == 0xee && to[206] == 0xee,
-	       "they lie one behind the other");
+	       "the three parts lie one behind the other");
 	static unsigned char back[sizeof from];
 	const struct iovec out[] = {{back + 3, 100}, {back + 150, 100}, {back + 300, 5}};
-	TAP_IS(gm_move_checked(false, out, 3, to + 1), 0, "and back");
+	TAP_IS(gm_move_checked(false, out, 3, to + 1), 0, "the kernel copies three parts back");
 	TAP_OK(memcmp(back + 3, from + 3, 100) == 0 && memcmp(back + 300, from + 300, 5) == 0 &&
 		       !back[2] && !back[103] && !back[149] && !back[305],
-	       "to their places, and no byte beside them");
+	       "three parts come back to their places, with no byte beside them");
 }
 
 static void rights(void)
@@ -96,11 +96,12 @@ static void rights(void)
 	memset(at, 1, 3 * page);
 	mprotect(at + page, page, PROT_READ);
 	TAP_IS(gm_move_checked(true, &line, 1, own), 0, "a page that may be read is read");
-	TAP_IS(gm_move_checked(false, &line, 1, own), EFAULT, "and is not written");
+	TAP_IS(gm_move_checked(false, &line, 1, own), EFAULT,
+	       "a page that may only be read is not written");
 	mprotect(at + page, page, PROT_NONE);
 	TAP_IS(gm_move_checked(true, &line, 1, own), EFAULT, "a page without rights is not read");
 	munmap(at + page, page);
-	TAP_IS(gm_move_checked(true, &line, 1, own), EFAULT, "nor is an absent one");
+	TAP_IS(gm_move_checked(true, &line, 1, own), EFAULT, "an absent page is not read");
 	munmap(at, 3 * page);
 	free(own);
 }

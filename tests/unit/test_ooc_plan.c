@@ -355,30 +355,36 @@ static const char *stencil_refused(struct ooc_problem p)
 static void test_refusals(void)
 {
 	TAP_STR(map_refused((struct ooc_problem){OOC_STREAMED, 0, 1, 1, 0}),
-		"0 elements: 1 to 4398046511104 are possible", "nothing is refused");
+		"0 elements: 1 to 4398046511104 are possible",
+		"a problem of 0 elements is refused");
 	TAP_STR(map_refused((struct ooc_problem){OOC_STREAMED, OOC_ELEMENTS_MAX + 1, 1, 1, 0}),
-		"4398046511105 elements: 1 to 4398046511104 are possible", "so is too much");
+		"4398046511105 elements: 1 to 4398046511104 are possible",
+		"a problem of too many elements is refused");
 	TAP_STR(stencil_refused((struct ooc_problem){OOC_STREAMED, 9, OOC_STEPS_MAX + 1, 1, 0}),
-		"2147483649 steps: 0 to 2147483648 are possible", "too many steps");
+		"2147483649 steps: 0 to 2147483648 are possible",
+		"a problem of too many steps is refused");
 	TAP_STR(map_refused((struct ooc_problem){OOC_STREAMED, 9, 1, 0, 0}),
-		"0 streams: 1 to 1024 are possible", "no streams");
+		"0 streams: 1 to 1024 are possible", "a problem without streams is refused");
 	TAP_STR(map_refused((struct ooc_problem){OOC_OUT_OF_CORE, 9999, 1, 1025, 9999}),
-		"1025 streams: 1 to 1024 are possible", "too many streams");
+		"1025 streams: 1 to 1024 are possible", "a problem of too many streams is refused");
 	TAP_STR(map_refused((struct ooc_problem){OOC_STREAMED, 5, 1, 8, 0}),
-		"5 elements are too few for 8 streams", "fewer elements than streams");
+		"5 elements are too few for 8 streams", "fewer elements than streams are refused");
 	TAP_STR(map_refused((struct ooc_problem){OOC_OUT_OF_CORE, 100, 1, 8, 7}),
-		"a room of 7 elements is too small for 8 streams", "no room");
+		"a room of 7 elements is too small for 8 streams",
+		"a room below the streams is refused");
 	TAP_STR(map_refused((struct ooc_problem){OOC_OUT_OF_CORE, 1 << 24, 1, 1, 1}),
-		"16777216 tiles are too many: give more room", "a tile an element");
+		"16777216 tiles are too many: give more room",
+		"a tile for each element is refused");
 	TAP_STR(stencil_refused((struct ooc_problem){OOC_STREAMED, 1000, 64, 128, 0}),
 		"256 tiles of 1000 elements have 3 each; 64 steps need more than that: "
 		"use fewer streams or steps",
-		"tiles that are too short");
+		"tiles that are too short are refused");
 	TAP_STR(stencil_refused((struct ooc_problem){OOC_OUT_OF_CORE, 100000, 64, 8, 1000}),
 		"a room of 1000 elements gives each of 8 streams 125; 64 steps need at least 198",
-		"slots that are too short");
+		"slots that are too short are refused");
 	TAP_STR(stencil_refused((struct ooc_problem){OOC_OUT_OF_CORE, 1 << 24, 0, 1, 6}),
-		"4194304 tiles are too many: give more room", "too many tiles of a stencil");
+		"4194304 tiles are too many: give more room",
+		"a stencil of too many tiles is refused");
 }
 
 static void test_shapes(void)
@@ -389,11 +395,11 @@ static void test_shapes(void)
 	TAP_OK(ooc_plan_stencil(&plan, &p, why), "the thesis' stencil is streamed");
 	TAP_OK(plan.tiles == 256 && plan.rounds == 1 && plan.sweeps == 2 && plan.result == 1 &&
 		       plan.device_cells == p.elements,
-	       "two tiles a stream, two sweeps, and all on the device");
+	       "the streamed stencil has two tiles a stream, two sweeps, all cells");
 	p = (struct ooc_problem){OOC_OUT_OF_CORE, 6336000000, 3883, 8, 1300000000};
 	TAP_OK(ooc_plan_stencil(&plan, &p, why), "the thesis' stencil goes through 11 GB");
 	TAP_OK(plan.tiles == 48 && plan.rounds == 3 && plan.slot == 132000000 + 3883 + 2,
-	       "in three rounds of eight tiles, twice, with halos of 3885 cells");
+	       "the thesis' stencil has three rounds of eight tiles, with halos");
 	TAP_OK(ooc_plan_map(&plan, &p, why), "the thesis' vector addition goes through 11 GB");
 	TAP_OK(plan.tiles == 40 && plan.rounds == 5 && plan.slot == 158400000 && plan.sweeps == 1,
 	       "the thesis' vector addition has five rounds of eight tiles of the same length");

@@ -116,7 +116,8 @@ int main(void)
 	TAP_IS(count_harmless(harmful, m, UINT_MAX), 0, "other devices are not harmless");
 	TAP_IS(count_harmless(harmful, 1, 195), 1, "a number that Linux assigned tells, too");
 	TAP_IS(count_harmless(harmful, 1, 231), 0, "another number is not harmless");
-	TAP_OK(!gm_opened_find(name, sizeof name), "this process has none open: %s", name);
+	TAP_OK(!gm_opened_find(name, sizeof name),
+	       "a process has no harmful device open at first: %s", name);
 	mapped_ones();
 	made[13] = '\0';
 	if (!mkdtemp(made))

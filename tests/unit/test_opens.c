@@ -64,12 +64,12 @@ static bool stays_after_sweep(void)
 static void opens_close(void)
 {
 	struct gm_ipc_page *one = open_by(0), *two = open_by(0);
-	TAP_OK(one && two, "two opens by unknown processes");
-	TAP_OK(stays_after_sweep(), "the block stays");
+	TAP_OK(one && two, "two unknown processes open a block");
+	TAP_OK(stays_after_sweep(), "a block with two opens stays");
 	gm_ipc_page_close(one);
-	TAP_OK(stays_after_sweep(), "one is closed: it stays");
+	TAP_OK(stays_after_sweep(), "a block stays when one of two opens is closed");
 	gm_ipc_page_close(two);
-	TAP_OK(!stays_after_sweep(), "both are closed");
+	TAP_OK(!stays_after_sweep(), "a block goes when its last open is closed");
 	gm_ipc_page_close(NULL);
 }
 
@@ -79,19 +79,20 @@ static void opens_end(void)
 	pid_t child = fork();
 	if (child == 0)
 		_exit(0);
-	TAP_OK(open_by(child), "an open by a process that ends");
+	TAP_OK(open_by(child), "a process that ends opens a block");
 	siginfo_t info;
 	waitid(P_PID, (id_t)child, &info, WEXITED | WNOWAIT);
-	TAP_OK(stays_after_sweep(), "while it waits to be reaped, the block stays");
+	TAP_OK(stays_after_sweep(), "a block stays while its opener waits to be reaped");
 	waitpid(child, &status, 0);
-	TAP_OK(!stays_after_sweep(), "then no longer");
-	TAP_OK(open_by(getpid()), "an open by a process that lives");
-	TAP_OK(stays_after_sweep(), "the block stays");
+	TAP_OK(!stays_after_sweep(), "a block goes when its opener is reaped");
+	TAP_OK(open_by(getpid()), "a process that lives opens a block");
+	TAP_OK(stays_after_sweep(), "a block stays while its opener lives");
 	live = 2;
 	stays = true;
 	gm_opens_check(BASE, live);
-	TAP_OK(!stays, "the place of a freed block is another block's, which nobody has open");
-	TAP_OK(open_by(0) && stays_after_sweep(), "it is opened");
+	TAP_OK(!stays, "another block at the place of a freed one is open to nobody");
+	TAP_OK(open_by(0) && stays_after_sweep(),
+	       "another block at the place of a freed one is opened");
 	live = 0;
 	gm_opens_sweep();
 	live = 2;
@@ -110,9 +111,9 @@ static void child_leaves(void)
 	}
 	waitpid(child, &status, 0);
 	TAP_IS(status, 0, "a forked child has no page");
-	TAP_OK(stays_after_sweep(), "its end closes nothing");
+	TAP_OK(stays_after_sweep(), "a child's end closes no open");
 	gm_ipc_page_close(page);
-	TAP_OK(!stays_after_sweep(), "the process itself does");
+	TAP_OK(!stays_after_sweep(), "the process itself closes its open");
 }
 
 static int page_of(off_t size, int seals)
@@ -134,14 +135,16 @@ static bool is_mapped(int fd)
 
 static void pages_are_checked(void)
 {
-	TAP_OK(is_mapped(page_of(PAGE, ALL)), "a sealed page");
-	TAP_OK(!is_mapped(page_of(PAGE, 0)), "without seals");
-	TAP_OK(!is_mapped(page_of(PAGE, F_SEAL_GROW | F_SEAL_SEAL)), "it may shrink");
-	TAP_OK(!is_mapped(page_of(0, ALL)), "no bytes");
-	TAP_OK(!is_mapped(page_of(2 * PAGE, ALL)), "two pages");
-	TAP_OK(!is_mapped(page_of(PAGE, ALL | F_SEAL_WRITE)), "it cannot be written");
-	TAP_OK(!is_mapped(open("/dev/zero", O_RDWR | O_CLOEXEC)), "no memory file");
-	TAP_OK(!is_mapped(-1), "no descriptor");
+	TAP_OK(is_mapped(page_of(PAGE, ALL)), "a sealed page is mapped");
+	TAP_OK(!is_mapped(page_of(PAGE, 0)), "a page without seals is refused");
+	TAP_OK(!is_mapped(page_of(PAGE, F_SEAL_GROW | F_SEAL_SEAL)),
+	       "a page that may shrink is refused");
+	TAP_OK(!is_mapped(page_of(0, ALL)), "a page without bytes is refused");
+	TAP_OK(!is_mapped(page_of(2 * PAGE, ALL)), "two pages are refused");
+	TAP_OK(!is_mapped(page_of(PAGE, ALL | F_SEAL_WRITE)),
+	       "a page that cannot be written is refused");
+	TAP_OK(!is_mapped(open("/dev/zero", O_RDWR | O_CLOEXEC)), "a device is no page");
+	TAP_OK(!is_mapped(-1), "a missing descriptor is no page");
 }
 
 int main(void)

@@ -92,24 +92,25 @@ static void one_stream(void)
 {
 	start();
 	unsigned recorded = gm_sim_calls("cuCtxRecordEvent");
-	TAP_IS(freed(), GM_ORDER_EARLY, "without work a block is reused at once");
+	TAP_IS(freed(), GM_ORDER_EARLY, "a block freed without work is reused at once");
 	TAP_IS(run, 0, "a block freed without work is idle");
 	submit(stream[0], here->key);
 	TAP_IS(gm_order_sole(), key_of(stream[0]), "one stream has work");
 	TAP_IS(gm_sim_calls("cuCtxRecordEvent"), recorded,
-	       "without hot memory no event is recorded");
+	       "no event is recorded without hot memory");
 	TAP_IS(freed(), GM_ORDER_EARLY, "a block is reused at once while one stream has work");
 	TAP_OK(run && run == *ops->run,
 	       "a block freed while one stream has work is hot in its run");
 	freed();
 	TAP_OK(ops->take(run), "an allocation gets the hot block");
-	TAP_OK(ops->take(run), "a second allocation gets one, too");
+	TAP_OK(ops->take(run), "a second allocation gets a hot block, too");
 	TAP_IS(gm_sim_calls("cuCtxRecordEvent"), recorded, "frees and allocations record no event");
 	submit(stream[0], here->key);
 	TAP_IS(gm_sim_calls("cuCtxRecordEvent"), recorded + 1,
 	       "the next submission records one event for two blocks");
 	submit(stream[0], here->key);
-	TAP_IS(gm_sim_calls("cuCtxRecordEvent"), recorded + 1, "a further submission records none");
+	TAP_IS(gm_sim_calls("cuCtxRecordEvent"), recorded + 1,
+	       "a further submission records no event");
 	uint64_t other;
 	TAP_IS(ops->free(here->key + 1, &other), GM_ORDER_CONTEXT,
 	       "a block of another context waits");
@@ -133,14 +134,14 @@ static void several_streams(void)
 	TAP_IS(gm_order_sole(), GM_ORDER_MANY, "two streams stay known while the work is pending");
 	gm_sim_release(stream[1], -1u);
 	free_many();
-	TAP_IS(gm_order_sole(), GM_ORDER_MANY, "both streams have to end");
+	TAP_IS(gm_order_sole(), GM_ORDER_MANY, "two streams are many until the second has ended");
 	gm_sim_release(stream[0], -1u);
 	free_many();
 	TAP_IS(gm_order_sole(), GM_ORDER_NONE, "no stream is known after both have ended");
 	submit(stream[1], here->key);
 	TAP_IS(gm_order_sole(), key_of(stream[1]), "later one stream alone has work again");
 	submit(stream[0], here->key);
-	TAP_IS(gm_order_sole(), GM_ORDER_MANY, "both streams have got work again");
+	TAP_IS(gm_order_sole(), GM_ORDER_MANY, "two streams have got work again");
 	TAP_IS(freed(), GM_ORDER_EARLY,
 	       "the first free after both have ended is not deferred, for the GPU is idle");
 	TAP_IS(run, 0, "a block freed on an idle GPU is idle");
@@ -280,10 +281,10 @@ static void run_has_ended(void)
 	TAP_IS(gm_sim_calls("cuCtxRecordEvent"), recorded + 1, "the run ends with one event");
 	TAP_OK(!ops->take(run), "an allocation does not get memory of a run that has ended");
 	submit(stream[0], here->key);
-	TAP_IS(gm_sim_calls("cuCtxRecordEvent"), recorded + 1, "further work records none");
+	TAP_IS(gm_sim_calls("cuCtxRecordEvent"), recorded + 1, "further work records no event");
 	gm_sim_release(stream[0], 1);
 	ops->cool(false);
-	TAP_IS(passed, 1, "its event waits for nothing of the other stream");
+	TAP_IS(passed, 1, "the run's event waits for nothing of the other stream");
 	gm_sim_release(stream[0], -1u);
 	gm_sim_release(stream[1], -1u);
 }
@@ -312,9 +313,9 @@ static void takes_before_and_after(void)
 	submit(stream[0], here->key);
 	freed();
 	unsigned n = waits_n();
-	TAP_OK(ops->take(run), "memory is handed out before another stream submits,");
+	TAP_OK(ops->take(run), "memory is handed out before another stream submits");
 	submit(stream[1], here->key);
-	TAP_IS(waits_n(), n + 1, "then the other stream waits");
+	TAP_IS(waits_n(), n + 1, "another stream waits for memory handed out before");
 	submit(stream[0], here->key);
 	TAP_IS(waits_n(), n + 1, "the stream of the run does not wait for itself afterwards");
 	for (unsigned i = 0; i < 3; i++)

@@ -122,7 +122,7 @@ static void stands_still(void)
 {
 	struct gm_pool *pool = open_busy(UINT_MAX);
 	uint64_t most = churn(pool, 40);
-	TAP_OK(most >= 40 * BLOCK, "without passing fences the pool grows after a while");
+	TAP_OK(most >= 40 * BLOCK, "the pool grows after a while when no fence passes");
 	now += GM_PATIENCE_TIME;
 	unsigned before = f.queries;
 	uint64_t mapped = fake_stats(pool).mapped, calls = gm_counter_get(0, GM_C_reclaim_waits),
@@ -130,7 +130,7 @@ static void stands_still(void)
 	fake_alloc(pool, 16 * BLOCK);
 	TAP_OK(fake_stats(pool).mapped > mapped && f.queries - before >= NAPS &&
 		       f.queries - before <= 3 * NAPS,
-	       "after %u questions", f.queries - before);
+	       "an allocation beside a stuck GPU grows after %u questions", f.queries - before);
 	TAP_IS(waited_ns() - ns, GM_PATIENCE_CALL, "an allocation waits for 200 us");
 	TAP_IS(gm_counter_get(0, GM_C_reclaim_waits) - calls, 1, "the wait is counted");
 	TAP_OK(f.waits + f.fences == 0 && fake_valid(pool), "no poll is a wait");
@@ -162,12 +162,12 @@ static void captures(void)
 {
 	struct gm_pool *pool = open_busy(UINT_MAX);
 	churn(pool, 12);
-	TAP_OK(gm_patience_is_needed(pool), "too much is retired");
+	TAP_OK(gm_patience_is_needed(pool), "patience is needed while much is retired");
 	gm_pool_lock(pool);
 	unsigned recorded = f.recorded, queries = f.queries;
 	quiet = false;
 	TAP_OK(!gm_patience_wait(pool, gm_pool_want(pool, 16 * BLOCK, 1)),
-	       "no wait while a capture is open");
+	       "no allocation waits while a capture is open");
 	TAP_OK(f.recorded == recorded && f.queries == queries, "no event is recorded, nor asked");
 	quiet = true;
 	f.record = busy;

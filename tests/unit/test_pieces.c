@@ -190,10 +190,11 @@ static void order_compare(void)
 	gm_pieces_sample(&pieces, &after);
 	TAP_IS(after.idle, before.idle, "an allocation may come before the free of its addresses");
 	TAP_IS(after.idle_extents, before.idle_extents + 1,
-	       "then its addresses are in no idle run");
+	       "addresses freed late are in no idle run");
 	record_put((struct gm_record){.kind = GM_RECORD_FREE, .id = ids});
 	gm_pieces_sample(&pieces, &after);
-	TAP_IS(after.idle_extents, before.idle_extents, "and are in one after its own free");
+	TAP_IS(after.idle_extents, before.idle_extents,
+	       "addresses are in an idle run after their own free");
 }
 
 static void damage_follow(void)

@@ -89,20 +89,22 @@ static void test_neighbours(void)
 	struct gm_span *a = gm_span_add(&spans, NULL, 1000, 100), *b, *c;
 	gm_span_take(&spans, a, 10);
 	b = a->after;
-	TAP_OK(a->used && a->size == 10 && b->address == 1010 && b->size == 90, "split");
+	TAP_OK(a->used && a->size == 10 && b->address == 1010 && b->size == 90,
+	       "a span is split into a used and a free part");
 	gm_span_take(&spans, b, 20);
 	c = b->after;
 	gm_span_take(&spans, c, 70);
-	TAP_OK(!c->after && !gm_span_find(&spans, 1), "taken whole");
+	TAP_OK(!c->after && !gm_span_find(&spans, 1), "a free span is taken whole");
 	TAP_OK(gm_span_give(&spans, a) == a && gm_span_give(&spans, c) == c,
-	       "alone on either side");
+	       "free spans between used ones stay alone");
 	TAP_OK(gm_span_find(&spans, 11) == c && gm_span_find(&spans, 71) == NULL,
 	       "free spans with a gap are not merged");
 	b = gm_span_give(&spans, b);
 	TAP_OK(b == a && a->address == 1000 && a->size == 100 && !a->after && !a->before,
-	       "merged with both");
+	       "a freed span is merged with two free neighbours");
 	gm_span_extend(&spans, a, 50);
-	TAP_OK(gm_span_find(&spans, 150) == a && !gm_span_find(&spans, 151), "longer");
+	TAP_OK(gm_span_find(&spans, 150) == a && !gm_span_find(&spans, 151),
+	       "an extended span is longer");
 	gm_spans_close(&spans);
 }
 
@@ -111,11 +113,11 @@ static void test_absent(void)
 {
 	struct gm_spans spans = {.by_size = true};
 	struct gm_span *first = gm_span_reserve(1000, 100), *a, *b;
-	TAP_OK(first->absent && !gm_span_find(&spans, 1), "absent");
+	TAP_OK(first->absent && !gm_span_find(&spans, 1), "a reserved span is absent");
 	a = gm_span_map(&spans, first, 40);
 	TAP_OK(a == first && !a->absent && a->size == 40 && a->after->absent &&
 		       a->after->address == 1040 && a->after->size == 60,
-	       "mapped in front");
+	       "the front of an absent span is mapped");
 	gm_span_take(&spans, a, 10);
 	b = a->after;
 	TAP_OK(gm_span_map(&spans, b->after, 20) == b && b->address == 1010 && b->size == 50,
@@ -123,7 +125,7 @@ static void test_absent(void)
 	gm_span_unmap(&spans, b, 1020, 1040);
 	TAP_OK(b->size == 10 && b->after->absent && b->after->size == 20 && b->after->after &&
 		       !b->after->after->used && b->after->after->size == 20,
-	       "unmapped in between");
+	       "memory in the middle of a free span is unmapped");
 	TAP_OK(!gm_span_find(&spans, 21) && gm_span_find(&spans, 20) == b->after->after &&
 		       gm_span_find(&spans, 1) == b && gm_span_next(&spans, b)->size == 20 &&
 		       !gm_span_next(&spans, gm_span_next(&spans, b)),
@@ -194,15 +196,15 @@ static void test_policy(const struct gm_policy *policy)
 	void *state = policy->open(&driver, MEMORY, UINT64_MAX);
 	for (unsigned i = 0; i < STEPS && !why; i++)
 		why = step(policy, state, i, &requested, &refused);
-	TAP_STR(why, NULL, "%s: %u random steps", policy->name, STEPS);
+	TAP_STR(why, NULL, "%s: %u random steps have no fault", policy->name, STEPS);
 	TAP_OK(refused > 0, "%s: the device was full at times", policy->name);
 	while (n_live)
 		policy->free(state, &live[--n_live].place, STEPS);
 	TAP_OK(policy->alloc(state, MEMORY - 2 * GM_MIB, STEPS, &place),
-	       "%s: once all is freed, nearly all can be allocated at once", policy->name);
+	       "%s: nearly all memory can be allocated at once when all is freed", policy->name);
 	policy->free(state, &place, STEPS);
 	TAP_OK(!policy->alloc(state, GM_POLICY_LARGEST, STEPS, &place),
-	       "%s: more than there is cannot", policy->name);
+	       "%s: more memory than there is cannot be allocated", policy->name);
 	policy->close(state);
 	gm_meter_close();
 }

@@ -93,7 +93,7 @@ static void poll_with(void (*act)(void), unsigned patience)
 	gm_poll_patience = patience;
 	record_event = sim.cuCtxRecordEvent;
 	sim.cuCtxRecordEvent = count_record;
-	TAP_OK(fence(), "a poll");
+	TAP_OK(fence(), "a poll succeeds while others act");
 }
 
 static void unhook(void)

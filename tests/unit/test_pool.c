@@ -63,10 +63,10 @@ static void rounds(void)
 		struct gm_block block = fake_alloc(pool, cases[i].size);
 		TAP_IS(block.held, cases[i].held, "bytes held for %" PRIu64 " bytes",
 		       cases[i].size);
-		TAP_OK(block.base && block.base % cases[i].align == 0, "aligned to %" PRIu64,
-		       cases[i].align);
+		TAP_OK(block.base && block.base % cases[i].align == 0,
+		       "a block is aligned to %" PRIu64, cases[i].align);
 	}
-	TAP_OK(fake_valid(pool), "valid");
+	TAP_OK(fake_valid(pool), "the pool is valid");
 	fake_end(pool, "sizes");
 }
 
@@ -93,7 +93,7 @@ static void grows(void)
 	TAP_OK(fake_alloc(pool, 100 * GM_MIB).base, "a large need comes in pieces side by side");
 	TAP_IS(fake_stats(pool).chunks, 22, "pieces are as long as the device allows");
 	TAP_OK(!fake_alloc(pool, 200 * GM_MIB).base, "the number of pieces is bounded");
-	TAP_OK(fake_valid(pool), "valid");
+	TAP_OK(fake_valid(pool), "the pool is valid");
 	fake_end(pool, "pieces");
 
 	pool = fake_pool(64 * GM_GIB, UINT64_MAX);
@@ -161,12 +161,12 @@ static void joins_chunks(void)
 	TAP_IS(stats.idle_extents, 1, "chunks mapped side by side are one idle extent");
 	TAP_IS(stats.largest_idle, 128 * GM_MIB, "the idle extent has the size of all chunks");
 	TAP_IS(stats.idle_histogram[27], 1, "the histogram has the idle extent");
-	TAP_OK(fake_alloc(pool, 100 * GM_MIB).base, "a block lies across their borders");
-	TAP_IS(fake_stats(pool).chunks, 4, "such a block needs no other chunk");
+	TAP_OK(fake_alloc(pool, 100 * GM_MIB).base, "a block lies across the borders of chunks");
+	TAP_IS(fake_stats(pool).chunks, 4, "a block across borders needs no other chunk");
 	stats = fake_stats(pool);
 	TAP_IS(stats.unreclaimable, 28 * GM_MIB, "the rest of the last one is unreclaimable");
 	TAP_IS(stats.largest_after_remap, 28 * GM_MIB, "the rest of the last chunk is usable");
-	TAP_OK(fake_valid(pool), "valid");
+	TAP_OK(fake_valid(pool), "the pool is valid");
 	fake_end(pool, "borders");
 }
 
@@ -188,8 +188,8 @@ static void runs_out(void)
 	gm_pool_free(pool, blocks[66].base, NULL, NULL);
 	for (served = 0; fake_alloc(pool, 1000).base;)
 		served++;
-	TAP_IS(served, 2, "without room for a slab small blocks take extents");
-	TAP_OK(fake_valid(pool), "valid");
+	TAP_IS(served, 2, "small blocks take extents where no slab fits");
+	TAP_OK(fake_valid(pool), "the pool is valid");
 	for (unsigned i = 0; i < n; i++)
 		if (i != 5)
 			gm_pool_free(pool, blocks[i].base, NULL, NULL);
@@ -205,7 +205,7 @@ static void runs_out(void)
 	TAP_OK(!fake_alloc(pool, 65 * GM_MIB).base, "65 MiB do not fit beside 32 of 96");
 	TAP_IS(fake.calls[FAKE_UNMAP], 0, "no chunk is released in vain");
 	TAP_OK(fake_alloc(pool, 64 * GM_MIB).base, "64 MiB fit after idle chunks were exchanged");
-	TAP_OK(fake_valid(pool), "valid");
+	TAP_OK(fake_valid(pool), "the pool is valid");
 	fake_end(pool, "exchange");
 }
 
@@ -214,13 +214,13 @@ static void keeps_the_limit(void)
 	struct gm_pool *pool = fake_pool(GM_GIB, 40 * GM_MIB);
 	struct gm_block a = fake_alloc(pool, 20 * GM_MIB);
 	TAP_OK(a.base && fake_alloc(pool, 18 * GM_MIB).base, "40 MiB hold 20 and 18");
-	TAP_IS(fake_stats(pool).mapped, 38 * GM_MIB, "only the requested 38 MiB are mapped");
+	TAP_IS(fake_stats(pool).mapped, 38 * GM_MIB, "the requested 38 MiB alone are mapped");
 	TAP_OK(!fake_alloc(pool, 3 * GM_MIB).base, "3 MiB more are refused");
 	TAP_OK(!fake_alloc(pool, 41 * GM_MIB).base, "41 MiB are refused");
 	gm_pool_free(pool, a.base, NULL, NULL);
 	TAP_OK(fake_alloc(pool, 20 * GM_MIB).base, "20 MiB fit again after a free");
 	TAP_OK(fake_stats(pool).mapped_peak <= 40 * GM_MIB, "the limit was kept");
-	TAP_OK(fake_valid(pool), "valid");
+	TAP_OK(fake_valid(pool), "the pool is valid");
 	fake_end(pool, "limit");
 }
 
@@ -233,19 +233,22 @@ static void shares_the_limit(void)
 	TAP_OK(gm_pool_outside_take(pool, 30 * GM_MIB), "30 of 40 MiB are taken outside");
 	TAP_OK(!gm_pool_outside_take(pool, 10 * GM_MIB + 1), "10 MiB and a byte more are refused");
 	TAP_IS(atomic_load(&outside), 30 * GM_MIB, "a refusal takes nothing");
-	TAP_OK(!fake_alloc(pool, 12 * GM_MIB).base, "so are 12 MiB of the pool");
+	TAP_OK(!fake_alloc(pool, 12 * GM_MIB).base,
+	       "12 MiB of the pool are refused beyond the limit");
 	struct gm_block a = fake_alloc(pool, 10 * GM_MIB);
-	TAP_OK(a.base, "10 MiB of the pool are not");
-	TAP_OK(!gm_pool_outside_take(pool, 1), "then there is not a byte more outside");
+	TAP_OK(a.base, "10 MiB of the pool are served within the limit");
+	TAP_OK(!gm_pool_outside_take(pool, 1), "no byte more is outside when the limit is reached");
 	gm_pool_free(pool, a.base, NULL, NULL);
-	TAP_OK(!gm_pool_outside_take(pool, 2 * GM_MIB), "idle memory is the pool's");
+	TAP_OK(!gm_pool_outside_take(pool, 2 * GM_MIB),
+	       "idle memory of the pool is not taken outside");
 	gm_pool_give_back(pool, 0, true);
-	TAP_OK(gm_pool_outside_take(pool, 10 * GM_MIB), "until it is given back");
+	TAP_OK(gm_pool_outside_take(pool, 10 * GM_MIB),
+	       "memory that the pool gave back is taken outside");
 	atomic_fetch_add(&outside, 20 * GM_MIB); /* what could not be refused */
-	TAP_OK(!fake_alloc(pool, 2 * GM_MIB).base, "memory beyond the limit leaves none");
+	TAP_OK(!fake_alloc(pool, 2 * GM_MIB).base, "memory beyond the limit leaves the pool none");
 	atomic_fetch_sub(&outside, 40 * GM_MIB);
 	TAP_OK(fake_alloc(pool, 20 * GM_MIB).base, "what was given up is the pool's again");
-	TAP_OK(fake_valid(pool), "valid");
+	TAP_OK(fake_valid(pool), "the pool is valid");
 	fake_end(pool, "shared limit");
 }
 
@@ -263,14 +266,14 @@ static void gives_back(void)
 	TAP_IS(fake_stats(pool).idle, 96 * GM_MIB, "96 MiB stay idle");
 	TAP_IS(gm_pool_give_back(pool, 0, true), 96 * GM_MIB, "a full release returns the rest");
 	TAP_IS(fake_stats(pool).mapped, 32 * GM_MIB, "the chunk in use stays");
-	TAP_OK(fake_valid(pool), "valid");
+	TAP_OK(fake_valid(pool), "the pool is valid");
 	gm_pool_free(pool, blocks[2].base, NULL, NULL);
 	struct gm_block small = fake_alloc(pool, 512);
 	TAP_IS(gm_pool_give_back(pool, 0, false), 0, "a chunk with one small block stays");
 	gm_pool_free(pool, small.base, NULL, NULL);
 	TAP_IS(gm_pool_give_back(pool, 0, false), 32 * GM_MIB,
 	       "the chunk is returned when the block is free");
-	TAP_IS(fake_stats(pool).mapped, 0, "nothing is mapped");
+	TAP_IS(fake_stats(pool).mapped, 0, "nothing is mapped after the last chunk went");
 	TAP_OK(fake_alloc(pool, 512).base, "the pool serves again from nothing");
 	fake_end(pool, "giving back");
 }

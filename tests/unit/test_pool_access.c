@@ -74,8 +74,8 @@ static void during_growth(void)
 {
 	start();
 	coming = PEER;
-	TAP_OK(fake_alloc(pool, 8 * GM_MIB).base, "a block, while a peer comes");
-	TAP_OK(all_open() && fake_valid(pool), "its chunk is open to the peer");
+	TAP_OK(fake_alloc(pool, 8 * GM_MIB).base, "a block is served while a peer comes");
+	TAP_OK(all_open() && fake_valid(pool), "the chunk made while a peer comes is open to it");
 	fake_end(pool, "during growth");
 }
 
@@ -99,12 +99,13 @@ static void during_give_back(void)
 {
 	start();
 	struct gm_block block = fake_alloc(pool, 8 * GM_MIB);
-	TAP_IS(gm_pool_free(pool, block.base, NULL, NULL), CUDA_SUCCESS, "all is idle");
+	TAP_IS(gm_pool_free(pool, block.base, NULL, NULL), CUDA_SUCCESS,
+	       "a block is freed, and all is idle");
 	coming = PEER;
 	fake.fail[FAKE_UNMAP] = 1;
 	TAP_IS(gm_pool_give_back(pool, 0, false), 0, "the driver unmaps nothing");
 	TAP_OK(all_open() && fake_valid(pool), "the chunk that stays is open to the peer");
-	TAP_OK(gm_pool_give_back(pool, 0, false) > 0, "later it does");
+	TAP_OK(gm_pool_give_back(pool, 0, false) > 0, "the chunk is unmapped by a later release");
 	fake_end(pool, "during give back");
 }
 
@@ -165,7 +166,7 @@ static void copies_overlap(void)
 	       "the next chunk's copy begins before the wait for the one before: %s", calls);
 	memset(calls, 0, sizeof calls);
 	TAP_OK(gm_pool_fetch(pool, &mover).result == CUDA_SUCCESS && !strcmp(calls, "iififf"),
-	       "and so on the way back: %s", calls);
+	       "the way back overlaps copies, too: %s", calls);
 	fake_end(pool, "copies that overlap");
 }
 
@@ -174,14 +175,16 @@ static void during_a_move(const char *when, bool back)
 {
 	start();
 	fake_driver.cuMemRelease = release;
-	TAP_OK(fake_alloc(pool, 8 * GM_MIB).base, "%s: a block", when);
+	TAP_OK(fake_alloc(pool, 8 * GM_MIB).base, "%s: a block is served", when);
 	if (!back)
 		coming = PEER;
-	TAP_IS(gm_pool_send(pool, &mover).result, CUDA_SUCCESS, "%s: its chunk leaves", when);
+	TAP_IS(gm_pool_send(pool, &mover).result, CUDA_SUCCESS, "%s: the block's chunk leaves",
+	       when);
 	if (back)
 		coming = PEER;
-	TAP_IS(gm_pool_fetch(pool, &mover).result, CUDA_SUCCESS, "%s: it returns", when);
-	TAP_OK(!coming && all_open() && fake_valid(pool), "%s: it is open to the peer", when);
+	TAP_IS(gm_pool_fetch(pool, &mover).result, CUDA_SUCCESS, "%s: the chunk returns", when);
+	TAP_OK(!coming && all_open() && fake_valid(pool), "%s: the chunk is open to the peer",
+	       when);
 	fake_end(pool, when);
 }
 
@@ -189,11 +192,13 @@ static void during_a_move(const char *when, bool back)
 static void during_a_failed_move(void)
 {
 	start();
-	TAP_OK(fake_alloc(pool, 8 * GM_MIB).base, "a block");
+	TAP_OK(fake_alloc(pool, 8 * GM_MIB).base, "a block is served before a failed move");
 	coming = PEER;
 	fake.fail[FAKE_UNMAP] = 1;
-	TAP_OK(gm_pool_send(pool, &mover).result != CUDA_SUCCESS, "its chunk cannot leave");
-	TAP_OK(all_open() && fake_valid(pool), "it is open to a peer that came meanwhile");
+	TAP_OK(gm_pool_send(pool, &mover).result != CUDA_SUCCESS,
+	       "a chunk that the driver keeps cannot leave");
+	TAP_OK(all_open() && fake_valid(pool),
+	       "a chunk that stays is open to a peer that came meanwhile");
 	fake_end(pool, "during a failed move");
 }
 
@@ -202,15 +207,16 @@ static void after_a_move_refused(void)
 {
 	start();
 	fake_driver.cuMemRelease = release;
-	TAP_OK(fake_alloc(pool, 8 * GM_MIB).base, "a block");
-	TAP_IS(gm_pool_send(pool, &mover).result, CUDA_SUCCESS, "its chunk leaves");
+	TAP_OK(fake_alloc(pool, 8 * GM_MIB).base, "a block is served before a peer comes");
+	TAP_IS(gm_pool_send(pool, &mover).result, CUDA_SUCCESS,
+	       "a chunk leaves before a peer comes");
 	coming = PEER;
 	fake.with = CUDA_ERROR_UNKNOWN;
 	fake.fail[FAKE_ACCESS] = 2;
 	TAP_OK(gm_pool_fetch(pool, &mover).result != CUDA_SUCCESS && fake_valid(pool),
 	       "a peer that came meanwhile is refused: the return fails");
 	TAP_OK(gm_pool_fetch(pool, &mover).result == CUDA_SUCCESS && all_open() && fake_valid(pool),
-	       "the next return opens it");
+	       "the next return opens the chunk to the peer");
 	fake_end(pool, "after a move");
 }
 
@@ -219,10 +225,13 @@ static void too_many(void)
 	start();
 	for (CUdevice device = 1; device <= GM_PEERS; device++)
 		if (gm_pool_grant(pool, device) != CUDA_SUCCESS)
-			TAP_OK(false, "peer %d", device);
-	TAP_IS(gm_pool_grant(pool, GM_PEERS + 1), CUDA_ERROR_NOT_SUPPORTED, "one peer too many");
-	TAP_IS(gm_pool_grant(pool, GM_PEERS), CUDA_SUCCESS, "one that is there already");
-	TAP_OK(fake_alloc(pool, GM_MIB).base && fake_valid(pool), "the pool goes on");
+			TAP_OK(false, "peer %d is granted", device);
+	TAP_IS(gm_pool_grant(pool, GM_PEERS + 1), CUDA_ERROR_NOT_SUPPORTED,
+	       "one peer too many is refused");
+	TAP_IS(gm_pool_grant(pool, GM_PEERS), CUDA_SUCCESS,
+	       "a peer that is there already is granted");
+	TAP_OK(fake_alloc(pool, GM_MIB).base && fake_valid(pool),
+	       "the pool goes on after a refused peer");
 	fake_end(pool, "too many");
 }
 

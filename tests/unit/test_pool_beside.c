@@ -56,7 +56,7 @@ static void begin(void)
 static void end(const char *name)
 {
 	fake.visit = NULL;
-	TAP_OK(fake_valid(pool), "%s: valid", name);
+	TAP_OK(fake_valid(pool), "%s: the pool is valid", name);
 	fake_end(pool, name);
 }
 
@@ -87,7 +87,7 @@ static void in_the_middle(void)
 	       "the sum is right while idle memory is moved: %u looks", looks);
 	give(&d);
 	looks = 0;
-	TAP_IS(gm_pool_lend(pool, AT, 8 * GM_MIB), CUDA_SUCCESS, "a loan");
+	TAP_IS(gm_pool_lend(pool, AT, 8 * GM_MIB), CUDA_SUCCESS, "memory is lent beside looks");
 	expected -= 8 * GM_MIB;
 	TAP_OK(looks && wrong == 0, "a loan is spare memory until it is mapped: %u looks", looks);
 	give(&b);
@@ -143,7 +143,7 @@ static void after_the_question(void)
 	asked = 0;
 	during = shrink;
 	TAP_IS(spare(), MEMORY, "the sum is right when memory is taken meanwhile");
-	TAP_IS(asked, 2, "asked again");
+	TAP_IS(asked, 2, "the driver is asked again when memory is taken meanwhile");
 	end("after the question");
 }
 

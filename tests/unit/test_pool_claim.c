@@ -80,10 +80,11 @@ int main(void)
 	atomic_store(&over, true);
 	TAP_OK(!at_lock, "a free was under way when the context went");
 	pthread_join(other, NULL);
-	TAP_OK(second.base == first.base && second.id != first.id, "its memory is another block's");
+	TAP_OK(second.base == first.base && second.id != first.id,
+	       "the memory of an ended context is another block's");
 	TAP_IS(own, CUDA_ERROR_INVALID_VALUE, "the first free does not free the other block");
-	TAP_IS(result, CUDA_SUCCESS, "the second free frees it");
-	TAP_OK(fake_valid(pool), "valid");
+	TAP_IS(result, CUDA_SUCCESS, "the second free frees the other block");
+	TAP_OK(fake_valid(pool), "the pool is valid");
 	fake_end(pool, "claimed");
 	return tap_done();
 }

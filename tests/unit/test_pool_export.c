@@ -57,9 +57,9 @@ static void exports_small(void)
 	TAP_OK(gm_pool_exports(pool), "all memory of the pool can be exported");
 	TAP_IS(gm_pool_export(pool, b.base, b.id, 0, &e), CUDA_ERROR_INVALID_VALUE,
 	       "a block that is not pinned is not exported");
-	TAP_IS(gm_pool_pin(pool, b.base, b.size), CUDA_SUCCESS, "pinned");
+	TAP_IS(gm_pool_pin(pool, b.base, b.size), CUDA_SUCCESS, "a small block is pinned");
 	TAP_IS(gm_pool_pin(pool, b.base, b.size), CUDA_SUCCESS, "a block is pinned twice");
-	TAP_IS(pool->pins.n, 1, "counts once");
+	TAP_IS(pool->pins.n, 1, "a block pinned twice counts once");
 	TAP_IS(gm_pool_export(pool, b.base + 512, b.id, 0, &e), CUDA_ERROR_INVALID_VALUE,
 	       "an interior address is not given");
 	TAP_IS(gm_pool_export(pool, b.base, b.id + 1, 0, &e), CUDA_ERROR_INVALID_VALUE,
@@ -70,15 +70,15 @@ static void exports_small(void)
 	TAP_IS(gm_pool_export(pool, b.base, b.id, 0, &e), CUDA_SUCCESS, "the chunk is exported");
 	TAP_OK(e.chunks == 1 && e.n == 1 && e.total == e.part[0].size && e.size == 5000 &&
 		       e.offset == b.base - gm_chunk_at(pool, b.base)->base,
-	       "the chunk, and where the block is in it");
-	TAP_IS(descriptors(), before + 1, "a descriptor");
+	       "the export has the chunk and the block's place in it");
+	TAP_IS(descriptors(), before + 1, "the export has one descriptor");
 	const char *at = mmap(NULL, e.total, PROT_READ, MAP_SHARED, e.part[0].fd, 0);
 	TAP_OK(at != MAP_FAILED && at[e.offset] == 42 && at[e.offset + 4999] == 42,
 	       "the descriptor is the block's memory");
 	munmap((void *)at, e.total);
 	close_all(&e);
 	gm_pool_free(pool, b.base, NULL, NULL);
-	TAP_IS(pool->pins.n, 0, "a free unpins");
+	TAP_IS(pool->pins.n, 0, "a free ends the pin of its block");
 	TAP_IS(gm_pool_export(pool, b.base, b.id, 0, &e), CUDA_ERROR_INVALID_VALUE,
 	       "a freed block is not exported");
 	TAP_OK(!gm_pool_can_export(pool, b.base), "a freed block cannot be exported");
@@ -91,23 +91,26 @@ static void exports_shared(void)
 	struct gm_export e;
 	struct gm_block b = block_of(CHUNK);
 	const struct gm_chunk *chunk = gm_chunk_at(pool, b.base);
-	TAP_OK(!gm_pool_share_open(pool, b.base, b.id, true), "a block that is not shared");
-	TAP_IS(gm_pool_share(pool, b.base, b.size), CUDA_SUCCESS, "shared");
-	TAP_IS(gm_pool_share(pool, b.base, b.size), CUDA_SUCCESS, "shared twice");
-	TAP_IS(pool->pins.n, 1, "counts once");
-	TAP_IS(chunk->pins, 0, "nobody has it open");
-	TAP_OK(!gm_pool_share_open(pool, b.base, b.id + 1, true), "another block's id");
+	TAP_OK(!gm_pool_share_open(pool, b.base, b.id, true),
+	       "a block that is not shared is not opened");
+	TAP_IS(gm_pool_share(pool, b.base, b.size), CUDA_SUCCESS, "a block is shared");
+	TAP_IS(gm_pool_share(pool, b.base, b.size), CUDA_SUCCESS, "a block is shared twice");
+	TAP_IS(pool->pins.n, 1, "a block shared twice counts once");
+	TAP_IS(chunk->pins, 0, "a shared block that nobody has open pins no chunk");
+	TAP_OK(!gm_pool_share_open(pool, b.base, b.id + 1, true),
+	       "another block's id opens nothing");
 	TAP_OK(gm_pool_share_open(pool, b.base, b.id, true) &&
 		       gm_pool_share_open(pool, b.base, b.id, true) && chunk->pins == 1,
-	       "opened twice, one pin");
-	TAP_IS(gm_pool_export(pool, b.base, b.id, 0, &e), CUDA_SUCCESS, "it is exported");
+	       "a shared block opened twice is one pin");
+	TAP_IS(gm_pool_export(pool, b.base, b.id, 0, &e), CUDA_SUCCESS,
+	       "a shared block is exported");
 	close_all(&e);
-	TAP_IS(gm_pool_pin(pool, b.base, b.size), CUDA_SUCCESS, "pinned as well");
+	TAP_IS(gm_pool_pin(pool, b.base, b.size), CUDA_SUCCESS, "a shared block is pinned as well");
 	TAP_OK(gm_pool_share_open(pool, b.base, b.id, false) && chunk->pins == 1,
-	       "closed, the other pin stays");
+	       "the other pin stays when a shared block is closed");
 	gm_pool_free(pool, b.base, NULL, NULL);
-	TAP_IS(pool->pins.n, 0, "a free removes both");
-	TAP_IS(chunk->pins, 0, "also from the chunk");
+	TAP_IS(pool->pins.n, 0, "a free ends the share and the pin");
+	TAP_IS(chunk->pins, 0, "a free ends the pin of the chunk");
 	TAP_OK(!gm_pool_share_open(pool, b.base, b.id, true), "a freed block is not opened");
 	gm_pool_give_back(pool, 0, true);
 }
@@ -166,7 +169,7 @@ static void end(void)
 	const char *why = "";
 	TAP_OK(gm_pool_is_valid(pool, &why), "the pool is valid: %s", why);
 	gm_pool_destroy(pool);
-	TAP_IS(gm_sim_leaks(true), 0, "nothing is left");
+	TAP_IS(gm_sim_leaks(true), 0, "no memory leaks");
 }
 
 int main(void)
@@ -182,8 +185,8 @@ int main(void)
 	setenv("SIM_ATTRIBUTE", "103:0", 1);
 	begin(0);
 	struct gm_block b = block_of(100);
-	TAP_OK(!gm_pool_can_export(pool, b.base), "without descriptors nothing can be exported");
-	TAP_OK(!gm_pool_exports(pool), "without descriptors the pool cannot export");
+	TAP_OK(!gm_pool_can_export(pool, b.base), "no block can be exported without descriptors");
+	TAP_OK(!gm_pool_exports(pool), "the pool cannot export without descriptors");
 	gm_pool_free(pool, b.base, NULL, NULL);
 	end();
 	return tap_done();

@@ -163,11 +163,12 @@ static void creation(void)
 	struct gm_pool_config config = {.driver = &fake_driver, .limit = UINT64_MAX};
 	fake_open(GM_GIB);
 	fake_driver.cuMemAddressReserve = no_addresses;
-	TAP_IS(gm_pool_create(&config, &pool), CUDA_ERROR_OUT_OF_MEMORY, "no addresses, no pool");
+	TAP_IS(gm_pool_create(&config, &pool), CUDA_ERROR_OUT_OF_MEMORY,
+	       "no pool is made without addresses");
 	fake_open(GM_GIB);
 	fake_driver.cuDeviceGetAttribute = no_vmm;
 	TAP_IS(gm_pool_create(&config, &pool), CUDA_ERROR_NOT_SUPPORTED,
-	       "without virtual memory management no pool");
+	       "no pool is made without virtual memory management");
 	TAP_OK(!pool, "a refused pool is NULL");
 }
 

@@ -49,7 +49,7 @@ static void free_again(void)
 	TAP_IS(gm_pool_free(fence.pool, fence.address, NULL, NULL), CUDA_SUCCESS,
 	       "another thread may free the block first");
 	struct gm_block next = fake_alloc(fence.pool, found.size);
-	TAP_OK(next.base == found.base, "its memory may be in use again");
+	TAP_OK(next.base == found.base, "the memory of a freed block may be in use again");
 	TAP_OK(fake_valid(fence.pool), "the pool is valid meanwhile");
 }
 
@@ -75,7 +75,7 @@ static void waits(void)
 	TAP_IS(gm_pool_free(pool, block.base, NULL, NULL), CUDA_SUCCESS, "a free succeeds");
 	TAP_OK(fence.calls == 1 && fence.native && fence.context == 1,
 	       "a free waits for the block's context, on the program's behalf");
-	TAP_IS(fake_stats(pool).handed_out, 0, "all is idle");
+	TAP_IS(fake_stats(pool).handed_out, 0, "no block is handed out after the frees");
 
 	block = fake_alloc(pool, 700);
 	fence.meanwhile = NULL;
@@ -84,10 +84,10 @@ static void waits(void)
 	       "an error of the fence is the answer");
 	TAP_OK(gm_pool_find(pool, block.base, &found) && found.live && found.id == block.id,
 	       "a block whose fence failed stays live");
-	TAP_OK(fake_valid(pool), "valid");
+	TAP_OK(fake_valid(pool), "the pool is valid");
 	fence.result = CUDA_SUCCESS;
 	TAP_IS(gm_pool_free(pool, block.base, NULL, NULL), CUDA_SUCCESS,
-	       "such a block can be freed again");
+	       "a block whose fence failed can be freed again");
 	fake_end(pool, "waiting");
 }
 
@@ -122,9 +122,9 @@ static void looks(void)
 	idle = true;
 	uint64_t fences = count_of(GM_C_fences), ns = count_of(GM_C_fence_ns);
 	gm_pool_free(pool, fake_alloc(pool, 3000).base, &untimed, &b);
-	TAP_OK(!b.since && !b.waited, "on an idle GPU a free that is not timed reads no clock");
+	TAP_OK(!b.since && !b.waited, "a free on an idle GPU that is not timed reads no clock");
 	TAP_OK(count_of(GM_C_fences) == fences + 1 && count_of(GM_C_fence_ns) == ns,
-	       "such a free counts as a fence without time");
+	       "a free that is not timed counts as a fence without time");
 	b = fake_alloc(pool, 3000);
 	TAP_OK(!b.since, "an allocation from a shelf reads no clock");
 	gm_pool_free(pool, b.base, &timed, &b);
@@ -135,10 +135,10 @@ static void looks(void)
 	idle = false;
 	ns = count_of(GM_C_fence_ns);
 	gm_pool_free(pool, fake_alloc(pool, 3000).base, &timed, &b);
-	TAP_OK(fence.calls == 1 && fence.native, "on a busy GPU a free waits");
+	TAP_OK(fence.calls == 1 && fence.native, "a free on a busy GPU waits");
 	TAP_IS(b.since, timed.call.start, "a timed free counts from its beginning");
 	TAP_OK(gm_tick_ns(b.since, b.waited) == count_of(GM_C_fence_ns) - ns,
-	       "a wait counts for itself only");
+	       "a wait counts for itself alone");
 	uint64_t before = gm_tick();
 	gm_pool_free(pool, fake_alloc(pool, 3000).base, &untimed, &b);
 	TAP_OK(b.since >= before && b.waited >= b.since, "an untimed free counts from its wait on");
@@ -153,29 +153,32 @@ static void retires(void)
 	struct gm_block small = fake_alloc(pool, 700), large = fake_alloc(pool, 40 * GM_MIB);
 	struct gm_block found;
 	fence.fenced = GM_FENCED_LATER;
-	TAP_IS(gm_pool_free(pool, small.base, NULL, NULL), CUDA_SUCCESS, "a free without a fence");
+	TAP_IS(gm_pool_free(pool, small.base, NULL, NULL), CUDA_SUCCESS,
+	       "a free without a fence succeeds");
 	TAP_IS(gm_pool_free(pool, large.base, NULL, &found), CUDA_SUCCESS,
 	       "a second free without a fence succeeds");
-	TAP_IS(found.id, large.id, "frees return the block");
+	TAP_IS(found.id, large.id, "frees without a fence return the block");
 	struct gm_pool_stats stats = fake_stats(pool);
 	TAP_IS(stats.retired, 1024 + 40 * GM_MIB, "frees without a fence retire their blocks");
-	TAP_IS(stats.mapped, stats.handed_out + stats.idle + stats.retired, "the sums agree");
+	TAP_IS(stats.mapped, stats.handed_out + stats.idle + stats.retired,
+	       "the sums agree with retired memory");
 	TAP_IS(stats.live_blocks, 0, "no retired block is live");
 	TAP_OK(gm_pool_find(pool, large.base, &found) && !found.live,
 	       "a retired block is not found");
 	TAP_IS(gm_pool_free(pool, large.base, NULL, NULL), CUDA_ERROR_INVALID_VALUE,
 	       "a retired block is not freed twice");
-	TAP_OK(fake_valid(pool), "valid");
+	TAP_OK(fake_valid(pool), "the pool is valid");
 	TAP_IS(gm_pool_give_back(pool, 0, false), 0, "retired memory is not given back");
-	TAP_IS(gm_pool_drain(pool), 0, "without a fence a drain settles no block");
+	TAP_IS(gm_pool_drain(pool), 0, "a drain without a fence settles no block");
 	TAP_OK(!fence.native, "a drain asks for a fence on the pool's behalf");
 	TAP_OK(!fake_alloc(pool, 40 * GM_MIB).base, "a retired block is not reused");
 	fence.fenced = GM_FENCED_PASSED;
 	unsigned calls = fence.calls;
 	struct gm_block again = fake_alloc(pool, 40 * GM_MIB);
-	TAP_OK(again.base, "at the device's limit an allocation waits for retired memory");
+	TAP_OK(again.base, "an allocation at the device's limit waits for retired memory");
 	TAP_IS(fence.calls, calls + 1, "one wait covers all blocks of the context");
-	TAP_OK(fake_stats(pool).retired == 0 && fake_valid(pool), "none is retired, all valid");
+	TAP_OK(fake_stats(pool).retired == 0 && fake_valid(pool),
+	       "no block is retired after the wait");
 	fake_end(pool, "retirement");
 }
 
@@ -217,8 +220,9 @@ static void settles_only_older(void)
 	TAP_IS(gm_pool_drain(pool), 4 * GM_MIB, "a fence covers earlier frees");
 	TAP_IS(fake_stats(pool).retired, 2 * GM_MIB,
 	       "a fence does not cover frees during its record");
-	TAP_OK(fake_valid(pool), "valid");
-	TAP_IS(gm_pool_drain(pool), 2 * GM_MIB, "the next fence covers them");
+	TAP_OK(fake_valid(pool), "the pool is valid");
+	TAP_IS(gm_pool_drain(pool), 2 * GM_MIB,
+	       "the next fence covers frees during the record of the one before");
 	fake_end(pool, "order");
 }
 
@@ -244,9 +248,9 @@ static void contexts_go(void)
 	TAP_IS(gm_pool_context_gone(pool, 1), 30, "30 live blocks go with their context");
 	struct gm_pool_stats stats = fake_stats(pool);
 	TAP_OK(stats.retired == 0 && stats.live_blocks == 1 && stats.requested == 4000,
-	       "10 retired blocks end with it; the block of another context stays");
+	       "10 retired blocks end with their context, not another's block");
 	TAP_IS(fence.calls, calls, "the end of a context asks for no fence");
-	TAP_OK(fake_valid(pool), "valid");
+	TAP_OK(fake_valid(pool), "the pool is valid");
 	TAP_IS(gm_pool_context_gone(pool, 1), 0, "a context goes once");
 	fake_end(pool, "contexts");
 
@@ -257,7 +261,7 @@ static void contexts_go(void)
 	TAP_IS(gm_pool_free(pool, block.base, NULL, NULL), CUDA_ERROR_INVALID_VALUE,
 	       "a free that its context overtook frees nothing");
 	TAP_IS(fake_stats(pool).live_blocks, 1, "the next block at the address is not freed");
-	TAP_OK(fake_valid(pool), "valid");
+	TAP_OK(fake_valid(pool), "the pool is valid");
 	fake_end(pool, "overtaking");
 }
 

@@ -21,15 +21,18 @@ static void lends(void)
 	struct gm_block block = fake_alloc(pool, 20 * GM_MIB);
 	gm_pool_free(pool, block.base, NULL, NULL);
 	unsigned created = fake.calls[FAKE_CREATE];
-	TAP_IS(gm_pool_lend(pool, AT + GM_GIB, 40 * GM_MIB), CUDA_SUCCESS, "a loan of 40 MiB");
-	TAP_IS(fake.calls[FAKE_CREATE], created + 1, "moves the idle chunk, and makes one more");
+	TAP_IS(gm_pool_lend(pool, AT + GM_GIB, 40 * GM_MIB), CUDA_SUCCESS,
+	       "a loan of 40 MiB succeeds");
+	TAP_IS(fake.calls[FAKE_CREATE], created + 1,
+	       "a loan moves the idle chunk, and makes one more");
 	stats = fake_stats(pool);
 	TAP_OK(stats.lent == 44 * GM_MIB && stats.mapped == 0, "44 MiB are lent");
 	TAP_IS(driver_mapped(), 44 * GM_MIB, "the driver has the lent memory mapped");
-	TAP_OK(fake_valid(pool), "valid");
+	TAP_OK(fake_valid(pool), "the pool is valid");
 	TAP_IS(gm_pool_take_back(pool, AT, 2 * GM_MIB), CUDA_ERROR_INVALID_VALUE,
 	       "half a loan is not taken back");
-	TAP_IS(gm_pool_take_back(pool, AT + GM_GIB, 40 * GM_MIB), CUDA_SUCCESS, "a whole one is");
+	TAP_IS(gm_pool_take_back(pool, AT + GM_GIB, 40 * GM_MIB), CUDA_SUCCESS,
+	       "a whole loan is taken back");
 	TAP_IS(gm_pool_take_back(pool, AT + GM_GIB, 40 * GM_MIB), CUDA_ERROR_INVALID_VALUE,
 	       "a loan is returned once");
 	stats = fake_stats(pool);
@@ -40,7 +43,7 @@ static void lends(void)
 	       "the limit holds for loans");
 	TAP_IS(gm_pool_lend(pool, AT + GM_GIB, 3 * GM_MIB), CUDA_ERROR_INVALID_VALUE,
 	       "a loan comes in granules");
-	TAP_OK(fake_valid(pool), "valid");
+	TAP_OK(fake_valid(pool), "the pool is valid");
 	fake_end(pool, "loans");
 }
 
@@ -52,8 +55,8 @@ static void lends_at_the_limit(void)
 	TAP_IS(gm_pool_lend(pool, AT, 2 * GM_MIB), CUDA_SUCCESS,
 	       "a chunk that is too long is exchanged for a short one");
 	TAP_OK(fake_stats(pool).mapped == 0 && fake_stats(pool).lent == 2 * GM_MIB,
-	       "only the short chunk is mapped");
-	TAP_OK(fake_valid(pool), "valid");
+	       "the short chunk alone is mapped");
+	TAP_OK(fake_valid(pool), "the pool is valid");
 	fake_end(pool, "exchange for a loan");
 }
 
@@ -70,11 +73,11 @@ static void pins(void)
 	       "no more than the block is pinned");
 	TAP_IS(gm_pool_pin(pool, block.base + 63 * GM_MIB, 1), CUDA_ERROR_INVALID_VALUE,
 	       "idle memory cannot be pinned");
-	TAP_IS(fake_stats(pool).pinned, 64 * GM_MIB, "its chunk is pinned");
-	TAP_OK(fake_valid(pool), "valid");
+	TAP_IS(fake_stats(pool).pinned, 64 * GM_MIB, "the chunk of a pinned block is pinned");
+	TAP_OK(fake_valid(pool), "the pool is valid");
 	gm_pool_free(pool, other.base, NULL, NULL);
 	TAP_IS(fake_stats(pool).pinned, 0, "a pin ends with its block");
-	TAP_OK(fake_valid(pool), "valid");
+	TAP_OK(fake_valid(pool), "the pool is valid");
 	fake_end(pool, "pins");
 }
 
@@ -103,7 +106,7 @@ static void opens_to_peers(void)
 	TAP_OK(granted(0, CU_MEM_ACCESS_FLAGS_PROT_READWRITE) &&
 		       granted(3, CU_MEM_ACCESS_FLAGS_PROT_READWRITE),
 	       "a new chunk is open to its device and the peer");
-	TAP_IS(gm_pool_revoke(pool, 3), CUDA_SUCCESS, "access is revoked");
+	TAP_IS(gm_pool_revoke(pool, 3), CUDA_SUCCESS, "a peer's access is revoked");
 	TAP_OK(granted(3, CU_MEM_ACCESS_FLAGS_PROT_NONE), "a revocation closes all chunks");
 	fake_alloc(pool, 32 * GM_MIB);
 	TAP_OK(!granted(3, CU_MEM_ACCESS_FLAGS_PROT_READWRITE),
@@ -111,12 +114,13 @@ static void opens_to_peers(void)
 	calls = fake.calls[FAKE_ACCESS];
 	TAP_IS(gm_pool_grant(pool, 0), CUDA_SUCCESS, "the own device needs no grant");
 	TAP_IS(gm_pool_revoke(pool, 4), CUDA_SUCCESS, "the revocation of an unknown peer succeeds");
-	TAP_IS(fake.calls[FAKE_ACCESS], calls, "neither makes a driver call");
+	TAP_IS(fake.calls[FAKE_ACCESS], calls,
+	       "grants of the own device and revocations make no driver call");
 	fake.fail[FAKE_ACCESS] = 2;
 	fake.with = CUDA_ERROR_INVALID_DEVICE;
 	TAP_IS(gm_pool_grant(pool, 4), CUDA_ERROR_INVALID_DEVICE, "a grant may fail halfway");
 	TAP_OK(granted(4, CU_MEM_ACCESS_FLAGS_PROT_NONE), "a grant that fails halfway is undone");
-	TAP_OK(fake_valid(pool), "valid");
+	TAP_OK(fake_valid(pool), "the pool is valid");
 	fake_end(pool, "peers");
 }
 
@@ -140,11 +144,12 @@ static void brings_home(void)
 	fake.visit = grant_during_unmap;
 	fake.fail[FAKE_MAP] = 1;
 	TAP_IS(gm_pool_lend(pool, AT, 32 * GM_MIB), CUDA_ERROR_OUT_OF_MEMORY,
-	       "a loan that the driver does not map");
-	TAP_OK(!fake.visit && fake_stats(pool).idle == 32 * GM_MIB, "its chunk is idle again");
+	       "a loan that the driver does not map fails");
+	TAP_OK(!fake.visit && fake_stats(pool).idle == 32 * GM_MIB,
+	       "the chunk of a failed loan is idle again");
 	TAP_OK(granted(3, CU_MEM_ACCESS_FLAGS_PROT_READWRITE),
 	       "the chunk is open to the peer granted meanwhile");
-	TAP_OK(fake_valid(pool), "valid");
+	TAP_OK(fake_valid(pool), "the pool is valid");
 	fake_end(pool, "brought home");
 }
 
@@ -169,13 +174,13 @@ static struct gm_pool *spare_pool(void)
 		.driver = &fake_driver, .limit = 200 * GM_MIB, .clock = fake_clock};
 	fake_open(GM_GIB);
 	atomic_store(&spare, 0);
-	TAP_IS(gm_pool_create(&config, &pool), CUDA_SUCCESS, "a pool with a clock");
-	TAP_IS(gm_pool_to_spare(pool), 12 * GM_MIB, "a sixteenth of it is to spare");
+	TAP_IS(gm_pool_create(&config, &pool), CUDA_SUCCESS, "a pool with a clock is made");
+	TAP_IS(gm_pool_to_spare(pool), 12 * GM_MIB, "a sixteenth of the pool is to spare");
 	TAP_IS(gm_pool_lend_spare(pool, AT, 10 * GM_MIB, &spare), CUDA_SUCCESS, "10 MiB are lent");
 	TAP_OK(atomic_load(&spare) == 10 * GM_MIB && fake_stats(pool).spare == 10 * GM_MIB &&
 		       fake_stats(pool).lent == 10 * GM_MIB,
 	       "the loan is counted as spare");
-	TAP_OK(fake_valid(pool), "valid");
+	TAP_OK(fake_valid(pool), "the pool is valid");
 	return sparing = pool;
 }
 
@@ -185,7 +190,7 @@ static void spares_little(void)
 	_Atomic uint64_t other = 0;
 	TAP_IS(gm_pool_to_spare(pool), 2 * GM_MIB, "the share holds for all spare loans");
 	TAP_IS(gm_pool_lend_spare(pool, AT + GM_GIB, 4 * GM_MIB, &other), CUDA_ERROR_OUT_OF_MEMORY,
-	       "a second spare loan gets only the rest of the share");
+	       "a second spare loan gets no more than the rest of the share");
 	struct gm_block block = fake_alloc(pool, 188 * GM_MIB);
 	unsigned created = fake.calls[FAKE_CREATE];
 	TAP_IS(gm_pool_to_spare(pool), 0, "no spare loan if as much again could not be mapped");
@@ -196,10 +201,10 @@ static void spares_little(void)
 	TAP_OK(atomic_load(&other) == 0 && atomic_load(&spare) == 10 * GM_MIB,
 	       "existing spare loans do not change");
 	TAP_IS(gm_pool_take_back(pool, AT, 10 * GM_MIB), CUDA_SUCCESS,
-	       "the borrower gives it back");
+	       "the borrower gives the spare loan back");
 	TAP_OK(atomic_load(&spare) == 0 && fake_stats(pool).lent == 0,
 	       "no spare loan remains after the return");
-	TAP_OK(fake_valid(pool), "valid");
+	TAP_OK(fake_valid(pool), "the pool is valid");
 	fake_end(pool, "to spare");
 }
 
@@ -216,7 +221,7 @@ static void recalls(void)
 	       "a recalled loan cannot be kept");
 	TAP_IS(gm_pool_take_back(pool, AT, 10 * GM_MIB), CUDA_ERROR_INVALID_VALUE,
 	       "a recalled loan cannot be returned");
-	TAP_OK(fake_valid(pool), "valid");
+	TAP_OK(fake_valid(pool), "the pool is valid");
 	fake_end(pool, "recall");
 
 	pool = spare_pool();
@@ -224,7 +229,7 @@ static void recalls(void)
 	       "a loan that lacks memory gets it");
 	TAP_OK(atomic_load(&spare) == 0 && fake_stats(pool).lent == 192 * GM_MIB,
 	       "a loan takes all of the spare loan");
-	TAP_OK(fake_valid(pool), "valid");
+	TAP_OK(fake_valid(pool), "the pool is valid");
 	fake_end(pool, "recall for a loan");
 
 	pool = spare_pool();
@@ -232,12 +237,12 @@ static void recalls(void)
 	       "a release without need leaves the spare loan");
 	TAP_IS(gm_pool_give_back(pool, 0, true), 10 * GM_MIB,
 	       "a release in need takes the spare loan");
-	TAP_IS(driver_mapped(), 0, "the driver has it");
-	TAP_IS(gm_pool_to_spare(pool), 0, "memory was lacking");
+	TAP_IS(driver_mapped(), 0, "the driver has the memory of the recalled loan");
+	TAP_IS(gm_pool_to_spare(pool), 0, "no memory is to spare right after a recall");
 	fake_now += 999999999;
-	TAP_IS(gm_pool_to_spare(pool), 0, "after a lack of memory no spare loan is made");
+	TAP_IS(gm_pool_to_spare(pool), 0, "no spare loan is made soon after a lack of memory");
 	fake_now++;
-	TAP_IS(gm_pool_to_spare(pool), 12 * GM_MIB, "a second later spare loans are made again");
+	TAP_IS(gm_pool_to_spare(pool), 12 * GM_MIB, "spare loans are made again a second later");
 	fake_end(pool, "recall for the driver");
 }
 
@@ -257,7 +262,7 @@ static void keeps(void)
 	       "a loan is kept once");
 	TAP_IS(gm_pool_take_back(pool, AT, 10 * GM_MIB), CUDA_SUCCESS,
 	       "a kept loan is returned as any loan");
-	TAP_OK(fake_valid(pool), "valid");
+	TAP_OK(fake_valid(pool), "the pool is valid");
 	fake_end(pool, "keep");
 }
 
@@ -274,10 +279,10 @@ static void recalls_once(void)
 {
 	struct gm_pool *pool = spare_pool();
 	fake.visit = keep_during_unmap;
-	TAP_OK(fake_alloc(pool, 192 * GM_MIB).base, "memory is recalled");
+	TAP_OK(fake_alloc(pool, 192 * GM_MIB).base, "an allocation recalls memory");
 	TAP_IS(kept, CUDA_ERROR_OUT_OF_MEMORY, "a loan cannot be kept during its recall");
-	TAP_IS(spare_then, 10 * GM_MIB, "its addresses are in use during the recall");
-	TAP_IS(atomic_load(&spare), 0, "its addresses are free after the recall");
+	TAP_IS(spare_then, 10 * GM_MIB, "the addresses of a loan are in use during its recall");
+	TAP_IS(atomic_load(&spare), 0, "the addresses of a loan are free after its recall");
 	fake_end(pool, "recall in progress");
 
 	struct gm_block block;
@@ -285,16 +290,17 @@ static void recalls_once(void)
 	fake_alloc(pool, 190 * GM_MIB);
 	fake.fail[FAKE_UNMAP] = 1;
 	TAP_IS(gm_pool_alloc(pool, 4 * GM_MIB, 1, &block), CUDA_ERROR_OUT_OF_MEMORY,
-	       "the driver does not unmap it");
+	       "an allocation fails where the driver does not unmap the loan");
 	TAP_IS(atomic_load(&spare), 10 * GM_MIB, "a loan that the driver does not unmap stays");
 	unsigned calls = fake.calls[FAKE_UNMAP];
 	TAP_IS(gm_pool_alloc(pool, 4 * GM_MIB, 1, &block), CUDA_ERROR_OUT_OF_MEMORY,
 	       "a failed recall is not tried again");
-	TAP_IS(fake.calls[FAKE_UNMAP], calls, "an allocation that lacks memory does not unmap it");
+	TAP_IS(fake.calls[FAKE_UNMAP], calls,
+	       "an allocation that lacks memory does not unmap the loan again");
 	TAP_IS(gm_pool_take_back(pool, AT, 10 * GM_MIB), CUDA_SUCCESS,
 	       "the borrower's take-back succeeds");
 	TAP_IS(atomic_load(&spare), 0, "no spare loan remains");
-	TAP_OK(fake_valid(pool), "valid");
+	TAP_OK(fake_valid(pool), "the pool is valid");
 	fake_end(pool, "stuck");
 }
 

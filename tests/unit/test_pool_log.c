@@ -96,7 +96,7 @@ static void times(void)
 		       records[1].kind == GM_RECORD_MAP,
 	       "a growth moves a chunk, and makes one");
 	TAP_IS(records[0].duration, 30, "a move takes the time from unmapping to access");
-	TAP_IS(records[1].duration, 1020, "and making the rest");
+	TAP_IS(records[1].duration, 1020, "the rest of a growth takes the time of a new chunk");
 	fake_end(pool, "times");
 }
 

@@ -43,7 +43,7 @@ static void holds_data(void)
 	enum { N = 28 };
 	struct gm_pool *pool = open_pool("1");
 	struct gm_block blocks[N];
-	TAP_OK(pool != NULL, "a pool on the simulated device");
+	TAP_OK(pool != NULL, "a pool is made on the simulated device");
 	for (int round = 0; round < 2; round++) {
 		unsigned served = 0, filled = 0;
 		for (int i = 0; i < N; i++) {
@@ -56,17 +56,17 @@ static void holds_data(void)
 		}
 		for (int i = 0; i < N; i++)
 			filled += blocks[i].size && is_filled(&blocks[i]);
-		TAP_OK(served > 20, "round %d: %u blocks", round, served);
-		TAP_IS(filled, served, "each holds its own data, chunk borders or not");
+		TAP_OK(served > 20, "round %d: %u blocks are served", round, served);
+		TAP_IS(filled, served, "each block holds its own data, chunk borders or not");
 		for (int i = 0; i < N; i++)
 			if (blocks[i].size)
 				gm_pool_free(pool, blocks[i].base, NULL, NULL);
 		gm_pool_give_back(pool, (unsigned)round * GM_GIB, false);
 	}
 	const char *why = NULL;
-	TAP_OK(gm_pool_is_valid(pool, &why), "valid");
+	TAP_OK(gm_pool_is_valid(pool, &why), "the pool is valid");
 	gm_pool_destroy(pool);
-	TAP_IS(gm_sim_leaks(true), 0, "nothing leaks");
+	TAP_IS(gm_sim_leaks(true), 0, "no memory leaks");
 }
 
 static void survives_failures(void)
@@ -85,9 +85,9 @@ static void survives_failures(void)
 		TAP_IS(gm_pool_alloc(pool, 200 * GM_MIB, 1, &block), CUDA_SUCCESS,
 		       "a failed %s is got over", calls[i]);
 		fill(&block);
-		TAP_OK(gm_pool_is_valid(pool, NULL), "valid");
+		TAP_OK(gm_pool_is_valid(pool, NULL), "the pool is valid");
 		gm_pool_destroy(pool);
-		TAP_IS(gm_sim_leaks(true), 0, "nothing leaks");
+		TAP_IS(gm_sim_leaks(true), 0, "no memory leaks");
 	}
 }
 
@@ -95,23 +95,27 @@ static void opens_to_a_peer(void)
 {
 	struct gm_pool *pool = open_pool("2");
 	struct gm_block a, b;
-	TAP_IS(gm_pool_alloc(pool, 30 * GM_MIB, 1, &a), CUDA_SUCCESS, "a block");
+	TAP_IS(gm_pool_alloc(pool, 30 * GM_MIB, 1, &a), CUDA_SUCCESS,
+	       "a block is allocated before a grant");
 	TAP_IS(gm_pool_grant(pool, 1), CUDA_SUCCESS, "the other device is granted access");
-	TAP_IS(gm_pool_alloc(pool, 60 * GM_MIB, 1, &b), CUDA_SUCCESS, "another block");
-	TAP_IS(gm_pool_revoke(pool, 1), CUDA_SUCCESS, "access is revoked");
+	TAP_IS(gm_pool_alloc(pool, 60 * GM_MIB, 1, &b), CUDA_SUCCESS,
+	       "a block is allocated after a grant");
+	TAP_IS(gm_pool_revoke(pool, 1), CUDA_SUCCESS, "the other device's access is revoked");
 	fill(&a);
 	fill(&b);
-	TAP_OK(is_filled(&a) && is_filled(&b), "the own device reaches both all the time");
+	TAP_OK(is_filled(&a) && is_filled(&b), "the own device reaches the blocks all the time");
 	CUdeviceptr at = 0;
-	TAP_IS(driver.cuMemAddressReserve(&at, 64 * GM_MIB, 0, 0, 0), CUDA_SUCCESS, "addresses");
+	TAP_IS(driver.cuMemAddressReserve(&at, 64 * GM_MIB, 0, 0, 0), CUDA_SUCCESS,
+	       "addresses for a loan are reserved");
 	gm_pool_free(pool, b.base, NULL, NULL);
-	TAP_IS(gm_pool_lend(pool, at, 64 * GM_MIB), CUDA_SUCCESS, "memory is lent");
+	TAP_IS(gm_pool_lend(pool, at, 64 * GM_MIB), CUDA_SUCCESS,
+	       "memory is lent at other addresses");
 	memset((void *)(uintptr_t)at, 1, 64 * GM_MIB);
 	TAP_IS(gm_pool_take_back(pool, at, 64 * GM_MIB), CUDA_SUCCESS, "the loan is returned");
-	TAP_OK(is_filled(&a), "all the while a block keeps its data");
+	TAP_OK(is_filled(&a), "a block keeps its data all the while");
 	driver.cuMemAddressFree(at, 64 * GM_MIB);
 	gm_pool_destroy(pool);
-	TAP_IS(gm_sim_leaks(true), 0, "nothing leaks");
+	TAP_IS(gm_sim_leaks(true), 0, "no memory leaks");
 }
 
 int main(void)

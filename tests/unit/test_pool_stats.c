@@ -169,7 +169,7 @@ static void by_brute_force(void)
 		       gm_counter_get(0, GM_C_mapped_peak_time) &&
 		       gm_counter_get(0, GM_C_retired_peak),
 	       "the peaks have values and times");
-	TAP_OK(fake_valid(pool), "valid");
+	TAP_OK(fake_valid(pool), "the pool is valid");
 	fake_end(pool, "figures");
 }
 

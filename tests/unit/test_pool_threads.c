@@ -243,7 +243,7 @@ static void crowd(const char *name, bool defer)
 	pthread_t threads[THREADS], disturber;
 	struct gm_block first;
 	fake_open(MEMORY);
-	TAP_IS(gm_pool_create(&config, &pool), CUDA_SUCCESS, "%s: a pool", name);
+	TAP_IS(gm_pool_create(&config, &pool), CUDA_SUCCESS, "%s: a pool is made", name);
 	first = fake_alloc(pool, 512);
 	origin = first.base;
 	gm_pool_free(pool, first.base, NULL, NULL);
@@ -255,10 +255,11 @@ static void crowd(const char *name, bool defer)
 		pthread_join(threads[i], NULL);
 	pthread_join(disturber, NULL);
 	TAP_IS(errors, 0, "%s: 16 threads and a disturber find all as it should be", name);
-	TAP_OK(fake_valid(pool), "%s: valid", name);
+	TAP_OK(fake_valid(pool), "%s: the pool is valid", name);
 	for (uint64_t context = 0; context < 3; context++)
 		gm_pool_context_gone(pool, context);
-	TAP_IS(fake_stats(pool).handed_out + fake_stats(pool).retired, 0, "%s: all is idle", name);
+	TAP_IS(fake_stats(pool).handed_out + fake_stats(pool).retired, 0, "%s: no block is in use",
+	       name);
 	gm_pool_give_back(pool, 0, true);
 	TAP_IS(fake_stats(pool).mapped, 0, "%s: all memory is returned", name);
 	fake_end(pool, name);
@@ -306,7 +307,7 @@ static void contexts(void)
 					.retire_ppm = 125000};
 	pthread_t thread;
 	fake_open(MEMORY);
-	TAP_IS(gm_pool_create(&config, &pool), CUDA_SUCCESS, "contexts: a pool");
+	TAP_IS(gm_pool_create(&config, &pool), CUDA_SUCCESS, "contexts: a pool is made");
 	running = 1;
 	errors = 0;
 	pthread_create(&thread, NULL, begin_and_end_contexts, NULL);
@@ -315,7 +316,8 @@ static void contexts(void)
 	pthread_join(thread, NULL);
 	TAP_OK(errors == 0 && fake_valid(pool),
 	       "contexts: %d begin and end beside a thread that drains", CONTEXTS);
-	TAP_IS(fake_stats(pool).handed_out + fake_stats(pool).retired, 0, "contexts: all is idle");
+	TAP_IS(fake_stats(pool).handed_out + fake_stats(pool).retired, 0,
+	       "contexts: no block is in use");
 	fake_end(pool, "contexts");
 }
 

@@ -60,19 +60,19 @@ static void after_a_time(void)
 	struct gm_block a = fake_alloc(pool, 64 * GM_MIB), b = fake_alloc(pool, 64 * GM_MIB);
 	TAP_OK(trim(pool, now + 100 * AFTER) == 0, "memory in use stays");
 	gm_pool_free(pool, a.base, NULL, NULL);
-	TAP_IS(gm_pool_trim_next(pool), now + AFTER, "a free says when it would be due");
+	TAP_IS(gm_pool_trim_next(pool), now + AFTER, "a free says when its chunk would be due");
 	now += SECOND;
 	gm_pool_free(pool, b.base, NULL, NULL);
 	now += AFTER - SECOND - 1;
 	TAP_IS(trim(pool, now), 0, "nothing goes before its time");
 	now += 1;
-	TAP_IS(trim(pool, now), 64 * GM_MIB, "the first goes when its time has come");
-	TAP_OK(fake_valid(pool), "valid");
+	TAP_IS(trim(pool, now), 64 * GM_MIB, "the first chunk goes when its time has come");
+	TAP_OK(fake_valid(pool), "the pool is valid");
 	TAP_IS(gm_pool_trim_next(pool), now + SECOND, "the second chunk is due later");
 	TAP_IS(trim(pool, now + SECOND), 64 * GM_MIB, "the second chunk is returned when due");
 	TAP_IS(gm_pool_trim_next(pool), UINT64_MAX, "no further trim is due");
 	TAP_OK(fake_stats(pool).mapped == 0 && fake_valid(pool), "nothing is mapped, all valid");
-	TAP_IS(gm_counter_get(0, GM_C_trim_calls), 2, "both chunks are counted");
+	TAP_IS(gm_counter_get(0, GM_C_trim_calls), 2, "two trimmed chunks are counted");
 	TAP_IS(gm_counter_get(0, GM_C_trim_bytes), 128 * GM_MIB, "the trimmed bytes are counted");
 	TAP_IS(gm_pool_given(pool), 128 * GM_MIB, "the bytes returned are counted");
 	fake_end(pool, "trim");
@@ -89,11 +89,14 @@ static void sooner(void)
 	gm_pool_trim_sooner(pool, SECOND);
 	TAP_IS(gm_pool_trim_next(pool), now - SECOND, "sooner: a chunk is due after less time");
 	TAP_IS(trim(pool, now), 64 * GM_MIB, "sooner: that chunk goes, not the younger one");
-	TAP_IS(gm_counter_get(0, GM_C_trim_early) - early, 64 * GM_MIB, "sooner: it is counted");
+	TAP_IS(gm_counter_get(0, GM_C_trim_early) - early, 64 * GM_MIB,
+	       "sooner: the early return is counted");
 	gm_pool_trim_sooner(pool, UINT64_MAX);
 	TAP_IS(gm_pool_trim_next(pool), now + AFTER, "sooner ends: the other has its old time");
-	TAP_IS(trim(pool, now + AFTER), 64 * GM_MIB, "sooner ends: it goes then");
-	TAP_IS(gm_counter_get(0, GM_C_trim_early) - early, 64 * GM_MIB, "it does not count");
+	TAP_IS(trim(pool, now + AFTER), 64 * GM_MIB,
+	       "sooner ends: the other chunk goes at its time");
+	TAP_IS(gm_counter_get(0, GM_C_trim_early) - early, 64 * GM_MIB,
+	       "a return at its time does not count as early");
 	fake_end(pool, "sooner");
 }
 
@@ -113,8 +116,8 @@ static void sooner_in_vain(void)
 	}
 	TAP_IS(waits[0], SECOND, "the first early return comes after the short time");
 	TAP_IS(waits[1], 2 * SECOND, "memory that was needed again returns after twice that");
-	TAP_IS(waits[3], 8 * SECOND, "and so on");
-	TAP_IS(waits[5], AFTER, "up to the time of the knob");
+	TAP_IS(waits[3], 8 * SECOND, "the time before an early return doubles again");
+	TAP_IS(waits[5], AFTER, "the time before an early return ends at that of the knob");
 	gm_pool_trim_sooner(pool, UINT64_MAX);
 	gm_pool_trim_sooner(pool, SECOND);
 	gm_pool_free(pool, fake_alloc(pool, 64 * GM_MIB).base, NULL, NULL);
@@ -177,16 +180,16 @@ static void slots_beside(void)
 	gm_pool_free(pool, idle.base, NULL, NULL);
 	now += AFTER;
 	trim(pool, now);
-	TAP_OK(fake_valid(pool), "valid");
+	TAP_OK(fake_valid(pool), "the pool is valid");
 	gm_pool_free(pool, slot.base, NULL, NULL);
 	now += AFTER;
 	trim(pool, now);
-	TAP_IS(fake_stats(pool).mapped, 8 * GM_MIB, "only the chunk of the live block remains");
+	TAP_IS(fake_stats(pool).mapped, 8 * GM_MIB, "the chunk of the live block alone remains");
 	gm_pool_free(pool, large.base, NULL, NULL);
 	now += AFTER;
 	trim(pool, now);
 	TAP_OK(!fake_stats(pool).mapped && fake_valid(pool),
-	       "then no chunk remains, and the pool is valid");
+	       "no chunk remains without a live block");
 	fake_end(pool, "slots beside");
 }
 
@@ -197,8 +200,8 @@ static void small_blocks(void)
 	gm_pool_free(pool, a.base, NULL, NULL);
 	TAP_IS(trim(pool, now + AFTER), 0, "a block of 5000 bytes holds its chunk");
 	gm_pool_free(pool, b.base, NULL, NULL);
-	TAP_IS(trim(pool, now + AFTER), 2 * GM_MIB, "empty slabs hold nothing");
-	TAP_OK(fake_valid(pool), "valid");
+	TAP_IS(trim(pool, now + AFTER), 2 * GM_MIB, "empty slabs hold no chunk");
+	TAP_OK(fake_valid(pool), "the pool is valid");
 	TAP_OK(fake_alloc(pool, 1000).base, "slabs are made again after a trim");
 	fake_end(pool, "small blocks");
 }
@@ -230,15 +233,15 @@ static void at_once_and_never(void)
 	struct gm_pool *pool = open_pool(GM_GIB, 0, 0);
 	struct gm_block b = fake_alloc(pool, 100 * GM_MIB);
 	gm_pool_free(pool, b.base, NULL, NULL);
-	TAP_IS(trim(pool, now), 100 * GM_MIB, "after 0: at once");
+	TAP_IS(trim(pool, now), 100 * GM_MIB, "GPUMEM_TRIM_AFTER of 0 returns memory at once");
 	fake_end(pool, "at once");
 
 	pool = open_pool(GM_GIB, UINT64_MAX, 0);
 	b = fake_alloc(pool, 100 * GM_MIB);
 	gm_pool_free(pool, b.base, NULL, NULL);
-	TAP_IS(trim(pool, UINT64_MAX), 0, "off: never");
+	TAP_IS(trim(pool, UINT64_MAX), 0, "off: no memory is ever returned");
 	TAP_IS(gm_pool_trim_next(pool), UINT64_MAX, "off: no trim is due");
-	TAP_IS(asked, 0, "the clock is not read");
+	TAP_IS(asked, 0, "off: the clock is not read");
 	fake_end(pool, "never");
 }
 
@@ -299,13 +302,13 @@ static void retired(void)
 	gm_pool_free(pool, c.base, NULL, NULL);
 	TAP_IS(fake_stats(pool).retired, 0,
 	       "a wait of another free of its context ends its retirement");
-	TAP_IS(trim(pool, now), 64 * GM_MIB, "its chunk is returned then");
+	TAP_IS(trim(pool, now), 64 * GM_MIB, "the chunk of a block that was retired is returned");
 	b = fake_alloc(pool, 32 * GM_MIB);
 	fence_answer = GM_FENCED_LATER;
 	gm_pool_free(pool, b.base, NULL, NULL);
 	TAP_IS(gm_pool_context_gone(pool, 1), 0,
 	       "the end of a context ends the retirement of its blocks");
-	TAP_IS(trim(pool, now), 32 * GM_MIB, "their chunk is returned then");
+	TAP_IS(trim(pool, now), 32 * GM_MIB, "the chunk of an ended context's blocks is returned");
 	fake_end(pool, "retired");
 }
 
@@ -331,10 +334,10 @@ static void one_at_a_time(void)
 	fake_driver.cuMemUnmap = unmap_and_look;
 	now += AFTER;
 	unsigned maps = fake.calls[FAKE_MAP];
-	TAP_IS(trim(pool, now), 32 * GM_MIB, "of two chunks, the longest idle one goes");
+	TAP_IS(trim(pool, now), 32 * GM_MIB, "the longest idle of two chunks goes");
 	TAP_IS(meanwhile.found, b.base, "the other chunk was allocated meanwhile");
-	TAP_IS(fake.calls[FAKE_MAP], maps, "that allocation mapped no memory");
-	TAP_OK(fake_valid(pool), "valid");
+	TAP_IS(fake.calls[FAKE_MAP], maps, "an allocation during a trim mapped no memory");
+	TAP_OK(fake_valid(pool), "the pool is valid");
 	fake_end(pool, "one at a time");
 }
 
@@ -404,7 +407,7 @@ static void on_its_way(void)
 	all = fake_alloc(pool, 128 * GM_MIB);
 	pthread_join(thread, NULL);
 	TAP_OK(all.base, "an allocation waits for memory that is on its way back");
-	TAP_OK(fake_valid(pool), "valid");
+	TAP_OK(fake_valid(pool), "the pool is valid");
 	fake_end(pool, "on its way");
 }
 
@@ -441,7 +444,7 @@ static void beside_managed(void)
 	gm_pool_free(pool, a.base, NULL, NULL);
 	gm_pool_free(pool, used.base, NULL, NULL);
 	TAP_OK(!crowded_said && trim(pool, now) == 0,
-	       "without managed memory idle memory has its time");
+	       "idle memory has its time when there is no managed memory");
 	fake_end(pool, "beside managed memory");
 }
 

@@ -8,8 +8,8 @@ static struct gm_pool *pool;
 static void expect(const char *what)
 {
 	const char *why = NULL;
-	TAP_OK(!gm_pool_is_valid(pool, &why), "noticed: %s", what);
-	TAP_OK(why != NULL, "as: %s", why ? why : "");
+	TAP_OK(!gm_pool_is_valid(pool, &why), "a wrong value is noticed: %s", what);
+	TAP_OK(why != NULL, "a wrong value has a reason: %s", why ? why : "");
 }
 
 /* Each field is changed by one step of its unit, and restored. */
@@ -83,14 +83,14 @@ static void pieces(const struct gm_block *large, const struct gm_block *small)
 }
 
 /* Change a field for a moment; the pool must report exactly this corruption. */
-#define WRONG(field, value, said)                                \
-	do {                                                     \
-		const char *why = NULL;                          \
-		__typeof__(field) was = (field);                 \
-		(field) = (value);                               \
-		gm_pool_is_valid(pool, &why);                    \
-		(field) = was;                                   \
-		TAP_STR(why ? why : "nothing", said, "" #field); \
+#define WRONG(field, value, said)                                                      \
+	do {                                                                           \
+		const char *why = NULL;                                                \
+		__typeof__(field) was = (field);                                       \
+		(field) = (value);                                                     \
+		gm_pool_is_valid(pool, &why);                                          \
+		(field) = was;                                                         \
+		TAP_STR(why ? why : "nothing", said, "a wrong " #field " is noticed"); \
 	} while (0)
 
 static void lists(const struct gm_block *large, const struct gm_block *small)
@@ -145,7 +145,8 @@ static void idle_extents(void)
 	gm_pool_is_valid(pool, &why);
 	root->left = left;
 	root->right = right;
-	TAP_STR(why ? why : "nothing", "the treap of idle extents is in order", "sides exchanged");
+	TAP_STR(why ? why : "nothing", "the treap of idle extents is in order",
+		"exchanged sides of the treap are noticed");
 }
 
 /* `hole` and a slot are on this thread's shelf. */
@@ -200,7 +201,7 @@ int main(void)
 	pool = fake_pool(64 * GM_GIB, UINT64_MAX);
 	gm_pool_prewarm(pool, 32 * GM_MIB);
 	struct gm_block small = fake_alloc(pool, 700), large = fake_alloc(pool, 8 * GM_MIB);
-	TAP_OK(fake_valid(pool), "valid at first");
+	TAP_OK(fake_valid(pool), "a pool is valid at first");
 	sums();
 	pieces(&large, &small);
 	struct gm_block huge = fake_alloc(pool, 64 * GM_MIB);
@@ -213,7 +214,7 @@ int main(void)
 	addresses();
 	fake_stats(pool); /* empties the shelf */
 	idle_extents();
-	TAP_OK(fake_valid(pool), "valid at last");
+	TAP_OK(fake_valid(pool), "a pool is valid at last");
 	fake_end(pool, "corruption");
 	return tap_done();
 }

@@ -105,10 +105,10 @@ static void test_ends(void)
 	TAP_IS(ask(&a, python, true, false), UNKNOWN, "frames that end at Python are other frames");
 	keep(&a, python, true, false);
 	TAP_OK(ask(&a, python, true, false) == RIGHT && ask(&a, c, false, true) == RIGHT,
-	       "both kinds are known");
+	       "stacks with and without Python's frames are known");
 	struct gm_recent_key nowhere = c;
 	nowhere.from.address = 0;
-	TAP_IS(ask(&a, nowhere, false, true), UNKNOWN, "without a caller no stack is known");
+	TAP_IS(ask(&a, nowhere, false, true), UNKNOWN, "no stack is known without a caller");
 	gm_recent_forget();
 	TAP_IS(ask(&a, c, false, true), UNKNOWN, "no stack is known in a child of fork");
 }

@@ -161,23 +161,27 @@ static void files_check(const char *where)
 		       !about->complete && about->since_known,
 	       "%s: the first recording was ended", where);
 	TAP_OK(help_check(one) && help_check(two) && help_check(small),
-	       "%s: nothing contradicts itself", where);
+	       "%s: no log contradicts itself", where);
 	TAP_OK(has_string(one, "of before") && has_string(one, "of the recording alone") &&
 		       has_string(one, "of both"),
 	       "%s: the last segments have all texts", where);
-	TAP_IS(sized(one, 1049, GM_RECORD_LIVE) > 0, true, "%s: and the blocks of before", where);
-	TAP_IS(sized(one, 77777, GM_RECORD_ALLOCATE), 0, "%s: nothing from after the end", where);
+	TAP_IS(sized(one, 1049, GM_RECORD_LIVE) > 0, true,
+	       "%s: the first recording has the blocks of before", where);
+	TAP_IS(sized(one, 77777, GM_RECORD_ALLOCATE), 0,
+	       "%s: the first recording has nothing from after its end", where);
 	about = gm_log_read_about(two);
 	TAP_OK(about->recording && about->closed && !about->ended,
-	       "%s: the second was closed as the process ended", where);
-	TAP_IS(sized(two, 88888, GM_RECORD_ALLOCATE), 1, "%s: it has its event", where);
-	TAP_IS(sized(two, 1 + (PAIRS - 1) % 100, GM_RECORD_ALLOCATE), 0, "%s: and no other", where);
+	       "%s: the second recording was closed as the process ended", where);
+	TAP_IS(sized(two, 88888, GM_RECORD_ALLOCATE), 1, "%s: the second recording has its event",
+	       where);
+	TAP_IS(sized(two, 1 + (PAIRS - 1) % 100, GM_RECORD_ALLOCATE), 0,
+	       "%s: the second recording has no event of the first", where);
 	about = gm_log_read_about(small);
 	TAP_OK(!about->recording && about->closed && about->dropped == 0,
 	       "%s: the small log was closed, and lost nothing", where);
 	TAP_OK(has_string(small, "of before") && has_string(small, "of both") &&
 		       has_string(small, "of the recording alone"),
-	       "%s: it has the texts of its records", where);
+	       "%s: the small log has the texts of its records", where);
 	gm_log_read_close(small);
 	gm_log_read_close(one);
 	gm_log_read_close(two);
@@ -188,13 +192,13 @@ int main(void)
 	static int unmapped;
 	help_begin();
 	TAP_IS(help_child("GPUMEM_LOG=small GPUMEM_LOG_LIMIT=32M", record_twice, NULL), 0,
-	       "mapped: two recordings");
+	       "mapped: two recordings are made");
 	files_check("mapped");
 	unlink("log");
 	unlink("log.events");
 	unlink("log.events.1");
 	TAP_IS(help_child("GPUMEM_LOG=small GPUMEM_LOG_LIMIT=32M", record_twice, &unmapped), 0,
-	       "written: two recordings");
+	       "written: two recordings are made");
 	files_check("written");
 	return tap_done();
 }

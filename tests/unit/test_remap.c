@@ -76,11 +76,11 @@ static void asks_in_need(void)
 	struct gm_block b = fake_alloc(pool, 32 * GM_MIB);
 	TAP_OK(b.base == first.base && fake_stats(pool).mapped == 32 * GM_MIB,
 	       "idle memory before free addresses grows where it is");
-	TAP_IS(asked, 0, "no question whether chunks may be moved");
+	TAP_IS(asked, 0, "no question is asked whether chunks may be moved");
 	struct gm_block after = fake_alloc(pool, 2 * GM_MIB);
 	gm_pool_free(pool, b.base, NULL, NULL);
 	fake_alloc(pool, 64 * GM_MIB);
-	TAP_IS(asked, 1, "with other memory in between that question is asked");
+	TAP_IS(asked, 1, "the question is asked when other memory is in between");
 	gm_pool_free(pool, after.base, NULL, NULL);
 	gm_pool_context_gone(pool, 1);
 	fake_end(pool, "asking");
@@ -114,7 +114,7 @@ static void leaves_alone(void)
 	struct gm_block large = fake_alloc(pool, 128 * GM_MIB);
 	TAP_OK(large.base && gm_counter_get(0, GM_C_remap_calls) == calls &&
 		       fake.calls[FAKE_UNMAP] == 0,
-	       "if chunks may not move, new memory is mapped");
+	       "new memory is mapped where chunks may not move");
 	may = true;
 	gm_pool_pin(pool, b[1].base, 1);
 	gm_pool_pin(pool, b[3].base, 1);
@@ -128,8 +128,8 @@ static void leaves_alone(void)
 	stripes(pool, b, 3, 32 * GM_MIB);
 	may = false;
 	TAP_OK(fake_alloc(pool, 64 * GM_MIB).base,
-	       "at the limit chunks are exchanged instead of moved");
-	TAP_IS(fake.calls[FAKE_RELEASE], 2, "given back and made anew");
+	       "chunks are exchanged instead of moved at the limit");
+	TAP_IS(fake.calls[FAKE_RELEASE], 2, "exchanged chunks are given back and made anew");
 	fake_end(pool, "exchange");
 }
 
@@ -256,8 +256,9 @@ static void fails_after_making(void)
 	stripes(pool, b, 6, 64 * GM_MIB);
 	fake.fail[FAKE_MAP] = 3; /* calls: new memory, the first chunk, and this one */
 	TAP_OK(fake_alloc(pool, 250 * GM_MIB).base && fake_valid(pool),
-	       "the same with a failed move beside new memory");
-	TAP_IS(fake_stats(pool).mapped, (384 + 250 - 64) * GM_MIB, "that new memory is not kept");
+	       "a failed move beside new memory is got over");
+	TAP_IS(fake_stats(pool).mapped, (384 + 250 - 64) * GM_MIB,
+	       "new memory beside a failed move is not kept");
 	fake_end(pool, "new memory");
 }
 

@@ -26,19 +26,20 @@ static void sleeps_and_wakes(enum way way)
 	TAP_IS(gm_move_drain(&sim, gm_clock_ns() + SECOND), GM_REFUSAL_NONE,
 	       "%s: no work is pending", how);
 	struct gm_moved out = gm_move_out(&move, pool, 0);
-	TAP_IS(out.result, CUDA_SUCCESS, "all leaves");
+	TAP_IS(out.result, CUDA_SUCCESS, "all chunks with a block leave");
 	TAP_OK(out.bytes == before.mapped - before.idle - before.retired + stats_now().idle &&
 		       stats_now().away == out.bytes && out.copied == out.bytes,
-	       "every chunk that has a block");
-	TAP_IS(device_free(), empty, "the device has all of it back");
-	TAP_OK(pool_valid() && stats_now().live_blocks == 20, "the books stay");
+	       "every chunk that has a block leaves");
+	TAP_IS(device_free(), empty, "the device has all memory back");
+	TAP_OK(pool_valid() && stats_now().live_blocks == 20,
+	       "the books stay while chunks are away");
 	struct gm_move_need need = gm_move_need(pool);
 	TAP_IS(need.moves, 0, "nothing more can leave");
 	struct gm_moved in = gm_move_in(&move, pool, 0);
 	TAP_OK(in.result == CUDA_SUCCESS && in.bytes == out.bytes && in.chunks == out.chunks,
-	       "all returns");
+	       "all chunks return with their bytes");
 	TAP_OK(blocks_wrong() == 0 && stats_now().away == 0 && pool_valid(),
-	       "under the same addresses, with the same bytes");
+	       "chunks return to the same addresses, with the same bytes");
 	tear_down(how);
 }
 
@@ -125,16 +126,17 @@ static void loans_move(enum way way)
 	block_make(0, 5 * MIB);
 	block_make(1, 30 * MIB);
 	block_end(1); /* idle memory for the loan */
-	TAP_OK(loan_make(40 * MIB), "%s: memory is lent", ways[way]);
+	TAP_OK(loan_make(40 * MIB), "%s: memory is lent before chunks leave", ways[way]);
 	TAP_OK(gm_move_need(pool).moves >= 45 * MIB, "the loan counts as memory to move");
 	struct gm_moved out = gm_move_out(&move, pool, 0);
 	TAP_OK(out.result == CUDA_SUCCESS && out.copied >= 45 * MIB && pool_valid(),
 	       "the loan leaves with the other chunks");
 	TAP_OK(device_free() == empty && stats_now().lent == 40 * MIB &&
 		       stats_now().away == out.bytes,
-	       "the device has all of it back, and the loan remains one");
+	       "the device has all memory back, and the loan remains one");
 	struct gm_moved in = gm_move_in(&move, pool, 0);
-	TAP_OK(in.result == CUDA_SUCCESS && in.bytes == out.bytes && pool_valid(), "all returns");
+	TAP_OK(in.result == CUDA_SUCCESS && in.bytes == out.bytes && pool_valid(),
+	       "all chunks of the loan return");
 	TAP_OK(loan_is_right() && blocks_wrong() == 0, "all bytes of the loan are right");
 	TAP_OK(loan_end() && pool_valid(), "the loan can end after its return");
 	tear_down("loans");
@@ -150,13 +152,13 @@ static void loans_end_while_away(void)
 	TAP_OK(loan_end() && pool_valid(), "a loan can be taken back while it is away");
 	TAP_OK(gm_sim_calls("cuMemUnmap") == unmaps && stats_now().lent == 0 &&
 		       stats_now().away == out.bytes,
-	       "its end unmaps no memory, and leaves idle memory that is away");
+	       "the end of a loan unmaps no memory, and leaves idle memory away");
 	struct gm_moved in = gm_move_in(&move, pool, 0);
 	TAP_OK(in.result == CUDA_SUCCESS && in.bytes == out.bytes && in.copied < 40 * MIB &&
 		       stored() == 0,
-	       "that idle memory returns without a copy");
+	       "idle memory of an ended loan returns without a copy");
 	TAP_OK(blocks_wrong() == 0 && stats_now().idle >= 40 * MIB && pool_valid(),
-	       "that idle memory is the pool's");
+	       "idle memory of an ended loan is the pool's");
 	tear_down("a loan ends while away");
 }
 
@@ -169,10 +171,10 @@ static void loan_with_kept_mapping(void)
 	gm_sim_fail("cuMemcpyHtoDAsync_v2", 1, CUDA_ERROR_LAUNCH_FAILED);
 	gm_sim_fail("cuMemUnmap", 1, CUDA_ERROR_LAUNCH_FAILED);
 	TAP_OK(gm_move_in(&move, pool, 0).result != CUDA_SUCCESS && pool_valid(),
-	       "a failed move of a loan whose mapping the driver keeps");
-	TAP_OK(loan_end() && pool_valid(), "such a loan can end");
+	       "a move fails whose loan's mapping the driver keeps");
+	TAP_OK(loan_end() && pool_valid(), "a loan whose mapping the driver keeps can end");
 	TAP_OK(gm_move_in(&move, pool, 0).result == CUDA_SUCCESS && pool_valid() && stored() == 0,
-	       "the next wake succeeds");
+	       "the next wake after a failed move succeeds");
 	tear_down("kept mapping of a loan");
 }
 
@@ -261,7 +263,7 @@ static void faults(bool in, enum way way)
 				printf("# %s number %u\n", calls[c], nth);
 		}
 	}
-	TAP_OK(tried > 10 && bad == 0, "%s, %s: of %u calls each fails once, and no byte is lost",
+	TAP_OK(tried > 10 && bad == 0, "%s, %s: each of %u calls fails once, and no byte is lost",
 	       in ? "wake" : "sleep", ways[way], tried);
 }
 
@@ -272,14 +274,15 @@ static void no_room(void)
 	block_make(1, 20 * MIB);
 	gm_move_out(&move, pool, 0);
 	CUdeviceptr other;
-	TAP_IS(sim.cuMemAlloc_v2(&other, 200 * MIB), CUDA_SUCCESS, "another takes the device");
+	TAP_IS(sim.cuMemAlloc_v2(&other, 200 * MIB), CUDA_SUCCESS,
+	       "another process takes the device");
 	struct gm_moved in = gm_move_in(&move, pool, 0);
 	TAP_OK(in.result == CUDA_ERROR_OUT_OF_MEMORY && stats_now().away > 0 && pool_valid(),
 	       "chunks that do not fit stay away");
 	sim.cuMemFree_v2(other);
 	in = gm_move_in(&move, pool, 0);
 	TAP_OK(in.result == CUDA_SUCCESS && blocks_wrong() == 0,
-	       "those chunks return once there is room");
+	       "chunks that did not fit return once there is room");
 	tear_down("no room");
 }
 

@@ -118,47 +118,48 @@ static void idleness(void)
 	submit();
 	TAP_IS(ask(0).state, GM_TURN_BUSY, "a process that has just submitted work is busy");
 	now += GM_REST_IDLE - 1;
-	TAP_IS(ask(1).state, GM_TURN_BUSY, "so it is for 50 ms, also if it shall sleep");
+	TAP_IS(ask(1).state, GM_TURN_BUSY, "a process is busy for 50 ms, also if it shall sleep");
 	now += 1;
-	TAP_IS(ask(0).state, GM_TURN_IDLE, "then it is idle");
+	TAP_IS(ask(0).state, GM_TURN_IDLE, "a process is idle after 50 ms");
 	TAP_IS(ask(0).bytes, 100 * MIB, "the reply has the bytes that its sleep would return");
 	submit();
 	TAP_IS(ask(0).state, GM_TURN_BUSY, "a submission makes it busy again");
-	TAP_IS(orders, 0, "so far it was not put to sleep");
+	TAP_IS(orders, 0, "a process was not put to sleep before it is idle");
 	settle();
 	TAP_IS(ask(1).state, GM_TURN_MOVES, "an idle process obeys");
-	TAP_IS(orders, 1, "the other thread is told");
-	TAP_IS(ask(1).state, GM_TURN_MOVES, "until then it falls asleep");
-	TAP_IS(orders, 1, "and is not told again");
+	TAP_IS(orders, 1, "the other thread is told to sleep");
+	TAP_IS(ask(1).state, GM_TURN_MOVES, "a process that was told falls asleep");
+	TAP_IS(orders, 1, "the other thread is not told to sleep again");
 }
 
 static void other_thread(void)
 {
-	TAP_OK(gm_rest_may_sleep(), "it may sleep");
+	TAP_OK(gm_rest_may_sleep(), "an idle process may sleep");
 	gm_rest_slept(GM_REFUSAL_NONE);
 	TAP_IS(gm_counter_get(0, GM_C_turns_slept), 1, "the sleep is counted");
 	settle();
 	ask(1);
 	captures = true;
-	TAP_OK(!gm_rest_may_sleep(), "an open capture keeps it awake");
+	TAP_OK(!gm_rest_may_sleep(), "an open capture keeps a process awake");
 	captures = false;
-	TAP_IS(ask(0).state, GM_TURN_BUSY, "it then counts as busy");
+	TAP_IS(ask(0).state, GM_TURN_BUSY, "a process with an open capture counts as busy");
 	settle();
 	ask(1);
 	gm_door_enter();
-	TAP_OK(!gm_rest_may_sleep(), "so does a submission since the request");
+	TAP_OK(!gm_rest_may_sleep(), "a submission since the request keeps a process awake");
 	gm_door_leave();
 	settle();
 	ask(1);
 	refuses = GM_REFUSAL_COMMUNICATOR;
-	TAP_OK(!gm_rest_may_sleep(), "and a reason not to sleep");
-	TAP_IS(ask(0).state, GM_TURN_NEVER, "the reply says that");
-	TAP_IS(ask(0).refusal, GM_REFUSAL_COMMUNICATOR, "and has the reason");
+	TAP_OK(!gm_rest_may_sleep(), "a reason not to sleep keeps a process awake");
+	TAP_IS(ask(0).state, GM_TURN_NEVER, "the reply says that a process never sleeps");
+	TAP_IS(ask(0).refusal, GM_REFUSAL_COMMUNICATOR,
+	       "the reply has the reason why a process never sleeps");
 	refuses = GM_REFUSAL_NONE;
 	now += 1000 * MS;
-	TAP_IS(ask(0).state, GM_TURN_IDLE, "a second later it may be asked again");
+	TAP_IS(ask(0).state, GM_TURN_IDLE, "a process may be asked again a second later");
 	order_error = 11;
-	TAP_IS(ask(1).state, GM_TURN_NEVER, "without a thread it cannot sleep");
+	TAP_IS(ask(1).state, GM_TURN_NEVER, "a process without the other thread cannot sleep");
 	order_error = 0;
 	now += 1000 * MS;
 	ask(1);
@@ -175,12 +176,13 @@ static void minimum(void)
 	gm_rest_woke(70 * MS);
 	ask(0);
 	now += 5 * 70 * MS - 1;
-	TAP_IS(ask(1).state, GM_TURN_BUSY, "after a wake of 70 ms it stays awake for 350 ms");
-	TAP_IS(ask(0).stay, 1, "the reply says how long");
-	TAP_OK(!gm_rest_may_sleep(), "also to the other thread");
+	TAP_IS(ask(1).state, GM_TURN_BUSY,
+	       "a process stays awake for 350 ms after a wake of 70 ms");
+	TAP_IS(ask(0).stay, 1, "the reply says how long a process stays awake");
+	TAP_OK(!gm_rest_may_sleep(), "the other thread knows that a process stays awake");
 	now += 1;
 	settle();
-	TAP_IS(ask(0).state, GM_TURN_IDLE, "then it may sleep");
+	TAP_IS(ask(0).state, GM_TURN_IDLE, "a process may sleep when its minimum is over");
 	gm_rest_woke(0);
 	TAP_IS(ask(0).state, GM_TURN_BUSY, "a wake is a use");
 }
@@ -197,7 +199,7 @@ static void waits(void)
 	       "a wake waits for no device where nothing is away");
 	stats.away = 5;
 	TAP_OK(ask(0).waits == 70 && ask(0).lacks == 5,
-	       "it waits for what is away; a wait for another device does not count");
+	       "a wake waits for what is away, not for another device");
 	gm_rest_wait_begin(&here);
 	TAP_OK(ask(0).waits == 50 && ask(0).lacks == 5 + 30,
 	       "the oldest of several waits counts, and all bytes");
@@ -209,7 +211,7 @@ static void waits(void)
 	gm_rest_wait_end(&any);
 	gm_rest_wait_end(&here);
 	TAP_IS(ask(0).waits, 0, "a wait that is over does not count");
-	TAP_IS(ask(0).state, GM_TURN_BUSY, "what was waited for is used first");
+	TAP_IS(ask(0).state, GM_TURN_BUSY, "a process whose wait is over is busy");
 	gm_rest_wait_end(&there);
 }
 
@@ -225,7 +227,7 @@ static void asleep(void)
 	stats.away = 0;
 	gm_rest_wait_end(&wait);
 	gm_door_set(GM_DOOR_ASLEEP);
-	TAP_IS(ask(1).state, GM_TURN_ASLEEP, "asleep is asleep");
+	TAP_IS(ask(1).state, GM_TURN_ASLEEP, "a process that sleeps is asleep");
 	gm_door_set(GM_DOOR_OPEN);
 	settle();
 }
@@ -233,19 +235,21 @@ static void asleep(void)
 static void sharing(void)
 {
 	stats.pinned = 2 * MIB;
-	TAP_IS(ask(1).state, GM_TURN_NEVER, "with a pinned block it never sleeps for others");
-	TAP_IS(ask(1).refusal, GM_REFUSAL_SHARED, "because it shares memory");
-	TAP_IS(ask(0).bytes, 98 * MIB, "such a block would stay");
+	TAP_IS(ask(1).state, GM_TURN_NEVER,
+	       "a process with a pinned block never sleeps for others");
+	TAP_IS(ask(1).refusal, GM_REFUSAL_SHARED, "the reason of a pinned block is shared memory");
+	TAP_IS(ask(0).bytes, 98 * MIB, "a pinned block would stay on the device");
 	stats.pinned = 0;
 	atomic_store(&gm_ipc_open, 1);
-	TAP_IS(ask(1).state, GM_TURN_NEVER, "nor with open memory of another process");
+	TAP_IS(ask(1).state, GM_TURN_NEVER,
+	       "a process with open memory of another one never sleeps");
 	atomic_store(&gm_ipc_open, 0);
-	TAP_IS(ask(0).state, GM_TURN_IDLE, "afterwards it does");
+	TAP_IS(ask(0).state, GM_TURN_IDLE, "a process that closed such memory is idle");
 	gm_rest_share();
-	TAP_IS(ask(1).state, GM_TURN_NEVER, "nor if it has exported anything");
+	TAP_IS(ask(1).state, GM_TURN_NEVER, "a process that has exported anything never sleeps");
 	gm_rest_forget();
 	settle();
-	TAP_IS(ask(0).state, GM_TURN_IDLE, "a forked child has not");
+	TAP_IS(ask(0).state, GM_TURN_IDLE, "a forked child has exported nothing");
 }
 
 static void odd_requests(void)
@@ -253,9 +257,10 @@ static void odd_requests(void)
 	struct gm_rpc_message message = {.size = 0};
 	struct gm_turn_request q = {.gpu = {9}};
 	TAP_IS(answer(&q, sizeof q - 1, &message), GM_RPC_REFUSED, "a short request is refused");
-	TAP_IS(answer(&q, sizeof q, &message), GM_RPC_REFUSED, "so is an unknown device");
+	TAP_IS(answer(&q, sizeof q, &message), GM_RPC_REFUSED,
+	       "a request for an unknown device is refused");
 	atomic_store(&gm_shim_state, GM_SHIM_OFF);
-	TAP_IS(ask(0).state, 99, "and any, if the process has no pools any more");
+	TAP_IS(ask(0).state, 99, "a process that has no pools any more does not answer");
 }
 
 int main(void)

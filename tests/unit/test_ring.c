@@ -158,7 +158,7 @@ static void handled(void)
 	void (*was)(int) = signal(SIGSEGV, handler);
 	atomic_store(&checked_moves, 0);
 	edges(SMALL_ROOM);
-	TAP_OK(atomic_load(&checked_moves) > 0, "with a handler the moves are checked");
+	TAP_OK(atomic_load(&checked_moves) > 0, "the moves are checked where there is a handler");
 	rectangles();
 	refused(EFAULT, false);
 	refused(EPERM, true);
@@ -171,7 +171,8 @@ static void handled(void)
 				    .device = device,
 				    .width = MIB,
 				    .rows = 1};
-	TAP_OK(staged(&copy) && !atomic_load(&checked_moves), "not of memory of ours");
+	TAP_OK(staged(&copy) && !atomic_load(&checked_moves),
+	       "moves of gpumem's own memory are not checked");
 	signal(SIGSEGV, was);
 }
 
@@ -186,7 +187,7 @@ static void holes(void)
 	memset(on_device(0), 0x22, n);
 	mprotect(at + n / 2, page, PROT_READ);
 	TAP_OK(!line(false, at, 0, n), "a destination with a read-only page is not staged");
-	TAP_OK(is_all(at, n, 0x11), "such a destination does not change");
+	TAP_OK(is_all(at, n, 0x11), "a destination that is not staged does not change");
 	TAP_OK(line(true, at, 0, n) && is_all(on_device(0), n, 0x11),
 	       "a source may have a read-only page");
 	mprotect(at, n, PROT_READ);
@@ -281,7 +282,7 @@ static void fails_in_the_middle(void)
 	set_up(THREADS, SMALL_ROOM);
 	gm_sim_fail("cuMemcpyHtoDAsync_v2", 2, CUDA_ERROR_UNKNOWN);
 	gm_sim_fail("cuStreamSynchronize", 2, CUDA_ERROR_UNKNOWN);
-	TAP_OK(!line(true, host, 0, 4 * MIB), "neither a piece nor the wait behind it succeeds");
+	TAP_OK(!line(true, host, 0, 4 * MIB), "a copy fails whose piece and last wait fail");
 	TAP_OK(!gm_ring_take(&ring), "slots that DMA may still use are never used again");
 }
 
@@ -350,7 +351,7 @@ static void orders(void)
 	pthread_create(&thread, NULL, copy_on_thread, NULL);
 	while (!gm_sim_waiters())
 		sched_yield();
-	TAP_OK(!atomic_load(&returned), "it waits behind blocking streams, too");
+	TAP_OK(!atomic_load(&returned), "a copy waits behind blocking streams, too");
 	gm_sim_release(blocking, (unsigned)-1);
 	pthread_join(thread, &done);
 	TAP_OK(done && is_all(on_device(0), MIB, 0x77),
@@ -426,8 +427,9 @@ static void users(void)
 	TAP_OK(!line(true, host, 0, MIB), "other threads make the driver's calls meanwhile");
 	gm_ring_leave(&ring);
 	TAP_OK(line(true, host, 0, MIB), "another thread may take the ring afterwards");
-	TAP_OK(!gm_ring_init(&ring, &sim, THREADS, GM_MIB), "too little room for slots: no ring");
-	TAP_OK(!gm_ring_init(&ring, &sim, 0, ROOM), "no threads: no ring");
+	TAP_OK(!gm_ring_init(&ring, &sim, THREADS, GM_MIB),
+	       "no ring is made with too little room for slots");
+	TAP_OK(!gm_ring_init(&ring, &sim, 0, ROOM), "no ring is made without threads");
 }
 
 static CUresult destroy(CUcontext handle, struct gm_context *c)
@@ -456,16 +458,16 @@ static void contexts(void)
 	TAP_OK(line(false, host, 0, MIB) && ring.registrar == first,
 	       "another context uses the slots");
 	TAP_IS(gm_sim_calls("cuMemHostRegister_v2"), 1, "the slots are registered once");
-	TAP_IS(destroy(other, first), CUDA_SUCCESS, "the first one ends");
+	TAP_IS(destroy(other, first), CUDA_SUCCESS, "the context that registered the slots ends");
 	TAP_OK(line(true, host, 0, MIB) && ring.registrar == context,
-	       "the next copy registers them anew");
+	       "the next copy registers the slots anew");
 	TAP_OK(is_painted(on_device(0), MIB, 3), "the copy has the right bytes");
 	for (unsigned i = 0; i < GM_RING_SITES + 2; i++) {
 		other = sim_context(0);
 		sim_set_current(other);
 		context = gm_context_current(&sim, &ignored);
 		if (!line(true, host, 0, MIB))
-			TAP_OK(false, "context %u", i);
+			TAP_OK(false, "context %u copies a line", i);
 		destroy(other, context);
 	}
 	sim_set_current(primary);
@@ -483,10 +485,10 @@ static __attribute__((noinline)) bool slots_are_mapped(char *slots)
 static void release(void)
 {
 	set_up(THREADS, ROOM);
-	TAP_OK(line(true, host, 0, MIB) && atomic_load(&ring.last_used), "a copy makes slots");
+	TAP_OK(line(true, host, 0, MIB) && atomic_load(&ring.last_used), "a copy makes the slots");
 	gm_ring_take(&ring);
 	struct gm_context *ending = gm_context_ending(sim_primary(0));
-	TAP_IS(gm_ring_release(&ring), 0, "they stay while their context is about to end");
+	TAP_IS(gm_ring_release(&ring), 0, "the slots stay while their context is about to end");
 	gm_context_ended(ending);
 	TAP_OK(ring.slots && ring.registrar, "slots stay if the context did not end");
 	char *slots = ring.slots;
@@ -499,7 +501,7 @@ static void release(void)
 	TAP_IS(gm_sim_calls("cuMemHostUnregister"), 1, "the slots are unregistered");
 	paint(host, MIB, 4);
 	TAP_OK(line(true, host, 0, MIB) && is_painted(on_device(0), MIB, 4),
-	       "the next copy makes them again");
+	       "the next copy makes the slots again");
 }
 
 static void forked(void)

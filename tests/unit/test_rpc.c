@@ -23,11 +23,11 @@ static enum gm_rpc_result echo(const void *request, size_t size, struct gm_rpc_m
 static void joins(void)
 {
 	struct gm_rpc_address again = {.nonce = 0}, other;
-	TAP_IS(pipe(pipe_ends), 0, "a pipe");
+	TAP_IS(pipe(pipe_ends), 0, "a pipe is made");
 	TAP_OK(!gm_rpc_is_mine(&again), "a process without a node has no address");
 	TAP_IS(gm_rpc_join(GPU, &here), 0, "a process joins under a GPU");
 	TAP_OK(gm_rpc_is_mine(&here) && here.pid == (uint32_t)getpid() && here.nonce,
-	       "the address is its own");
+	       "the address of a process is its own");
 	TAP_IS(gm_rpc_join(GPU, &again), 0, "joining again is no error");
 	TAP_OK(memcmp(&again, &here, sizeof here) == 0, "joining again gives the same address");
 	TAP_IS(gm_rpc_join(OTHER, &other), 0, "the process joins under a second GPU");
@@ -142,7 +142,7 @@ static void children_ask(void)
 	TAP_IS(status_of(is_refused), 7, "refused and unknown requests are distinguished");
 	if (has_limits())
 		TAP_IS(status_of(lacks_descriptors), 7,
-		       "too few numbers for descriptors: none is kept");
+		       "no descriptor is kept when there are too few numbers");
 	/* The node's thread closes what it has sent; the child may have ended before. */
 	for (unsigned i = 0; i < 60000 && open_descriptors() > before + 16; i++)
 		usleep(1000);

@@ -232,7 +232,8 @@ static void silent_answerers(void)
 	       "a node without an answer is silent");
 	sigaction(SIGALRM, &interrupt, NULL);
 	setitimer(ITIMER_REAL, &often, NULL);
-	TAP_IS(ask(&there, 0, 2, 20 * MS, &reply), GM_RPC_SILENT, "signals change nothing");
+	TAP_IS(ask(&there, 0, 2, 20 * MS, &reply), GM_RPC_SILENT,
+	       "signals do not make a silent node answer");
 	close(listener);
 	listen_raw(0);
 	struct gm_rpc_link first, second;
@@ -240,12 +241,13 @@ static void silent_answerers(void)
 	TAP_IS(gm_rpc_connect(&there, 20 * MS, &second), GM_RPC_SILENT,
 	       "a node that does not accept is silent");
 	TAP_IS(gm_rpc_connect(&there, 0, &second), GM_RPC_SILENT,
-	       "without patience a full queue is silent at once");
+	       "a full queue is silent at once to who has no patience");
 	gm_rpc_disconnect(&first);
 	close(accept(listener, NULL, NULL));
-	TAP_IS(gm_rpc_connect(&there, 0, &first), GM_RPC_OK, "without patience a node is reached");
+	TAP_IS(gm_rpc_connect(&there, 0, &first), GM_RPC_OK,
+	       "a node is reached by who has no patience");
 	TAP_IS(gm_rpc_receive(&first, GM_RPC_GIVE, &reply), GM_RPC_SILENT,
-	       "such a link waits for no reply");
+	       "a link made without patience waits for no reply");
 	gm_rpc_disconnect(&first);
 	setitimer(ITIMER_REAL, &(struct itimerval){.it_value = {0}}, NULL);
 	TAP_IS(open_descriptors(), before, "no descriptor is left");

@@ -64,14 +64,16 @@ static void users(void)
 	TAP_OK(known(1000, "", "65534\n"), "any other user is known");
 	TAP_OK(known(65534, WHOLE, "65534\n"), "nobody is a user where all users are mapped");
 	TAP_OK(!known(65534, "", "65534\n"),
-	       "in an empty namespace the overflow user is everybody");
-	TAP_OK(!known(65534, "0 1000 1\n", "65534\n"), "so it is where one user is mapped");
+	       "the overflow user is everybody in an empty namespace");
+	TAP_OK(!known(65534, "0 1000 1\n", "65534\n"),
+	       "the overflow user is everybody where one user is mapped");
 	TAP_OK(!known(65534, "0 100000 65536\n", "65534\n"),
-	       "so it is where it is mapped itself, for users outside look alike");
+	       "the overflow user is everybody where it is mapped itself");
 	TAP_OK(!known(99, "0 1000 1\n", "99\n"), "the kernel may have another overflow user");
-	TAP_OK(known(65534, "0 1000 1\n", "99\n"), "65534 is a user then");
-	TAP_OK(!known(65534, NULL, NULL), "without /proc it is not known");
-	TAP_OK(known(0, NULL, NULL), "without /proc root is");
+	TAP_OK(known(65534, "0 1000 1\n", "99\n"),
+	       "user 65534 is known where another is the overflow user");
+	TAP_OK(!known(65534, NULL, NULL), "nobody is not known where there is no /proc");
+	TAP_OK(known(0, NULL, NULL), "root is known where there is no /proc");
 	TAP_IS(open_descriptors(), before, "no descriptor is left");
 }
 

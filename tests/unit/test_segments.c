@@ -57,7 +57,7 @@ static void close_set(void)
 		gm_segment_drop(segment);
 	}
 	TAP_OK(!set->first && !set->last, "an empty set has no unused units");
-	TAP_OK(!set->vacant && !set->hosted, "and no bytes of them");
+	TAP_OK(!set->vacant && !set->hosted, "an empty set has no vacant bytes");
 	free(set->at);
 }
 
@@ -127,15 +127,16 @@ static void made(void)
 	TAP_OK(segment->units[0].kept && !segment->units[1].kept && segment->units[2].kept,
 	       "a chunk that reaches beyond the segment is kept");
 	TAP_OK(segment->units[0].size == UNIT / 2 && segment->units[2].size == UNIT / 2,
-	       "its unit has the part within");
+	       "the unit of a chunk has the part within the segment");
 	gm_segment_drop(segment);
 	chunks.size = 0;
 	segment = gm_segment_make(BASE, 2 * UNIT, CONTEXT, place, &chunks);
-	TAP_OK(segment->n == 1 && segment->units[0].kept, "without chunks all is one kept unit");
+	TAP_OK(segment->n == 1 && segment->units[0].kept,
+	       "a segment without chunks is one kept unit");
 	gm_segment_drop(segment);
 	TAP_OK(!segment_make(BASE, UNIT + 1), "a size of no whole granules is refused");
-	TAP_OK(!segment_make(BASE + 512, UNIT), "so is an address within a granule");
-	TAP_OK(!segment_make(BASE, 0), "and nothing at all");
+	TAP_OK(!segment_make(BASE + 512, UNIT), "an address within a granule is refused");
+	TAP_OK(!segment_make(BASE, 0), "a segment of no bytes is refused");
 }
 
 static void found(void)
@@ -147,15 +148,15 @@ static void found(void)
 		       gm_segments_find(set, BASE + UNITS * UNIT - 1) == first,
 	       "a segment is found by its addresses");
 	TAP_OK(!gm_segments_find(set, BASE - 1) && !gm_segments_find(set, BASE + UNITS * UNIT),
-	       "but not by those beside it");
+	       "a segment is not found by addresses beside it");
 	TAP_OK(gm_segments_next(set, 0) == first && gm_segments_next(set, BASE) == first,
-	       "the first segment at or behind an address");
+	       "the first segment at or behind an address is found");
 	TAP_OK(gm_segments_next(set, BASE + 1) == second && !gm_segments_next(set, OTHER + 1),
-	       "the next one, and none");
+	       "the next segment behind an address is found, and none behind all");
 	TAP_OK(gm_segment_units(first, BASE + UNIT - 1, 2, &n) == &first->units[0] && n == 2,
 	       "two bytes can lie in two units");
 	TAP_OK(gm_segment_units(first, BASE + 3 * UNIT, UNIT, &n) == &first->units[3] && n == 1,
-	       "a whole unit is one");
+	       "the bytes of a whole unit lie in one unit");
 	TAP_OK(!gm_segment_units(first, BASE + 3 * UNIT, UNIT + 1, &n),
 	       "no unit is behind the segment");
 	close_set();
@@ -164,28 +165,29 @@ static void found(void)
 static void counted(void)
 {
 	struct gm_segment *segment = open_set();
-	TAP_STR(taken(segment, UNIT), "", "before the first tensor nothing may be taken");
+	TAP_STR(taken(segment, UNIT), "", "no unit may be taken before the first tensor");
 	TAP_STR(hand_out(BASE, UNIT), NULL, "a tensor is handed out");
-	TAP_STR(hand_out(BASE + UNIT, UNIT + 512), NULL, "another one");
-	TAP_STR(hand_out(BASE + 2 * UNIT + 512, 512), NULL, "and a third one");
+	TAP_STR(hand_out(BASE + UNIT, UNIT + 512), NULL, "a second tensor is handed out");
+	TAP_STR(hand_out(BASE + 2 * UNIT + 512, 512), NULL, "a third tensor is handed out");
 	TAP_STR(lives(segment), "1120", "the tensors of each unit are counted");
-	TAP_IS(set->sum, 2 * UNIT + 1024, "and the bytes of all");
+	TAP_IS(set->sum, 2 * UNIT + 1024, "the bytes of all tensors are summed");
 	TAP_STR(taken(segment, UNITS * UNIT), "3", "the unit without a tensor may be taken");
-	TAP_STR(states(segment), "MMML", "it is leaving");
+	TAP_STR(states(segment), "MMML", "a unit that was taken is leaving");
 	TAP_OK(gm_segment_is_moving(segment), "the segment is moving");
 	gone(segment, true);
 	TAP_OK(set->vacant == UNIT && !gm_segment_is_moving(segment), "the unit is vacant");
 	TAP_STR(take_back(BASE + UNIT, UNIT + 512), NULL, "a tensor is taken back");
-	TAP_STR(lives(segment), "1010", "its units have one tensor less");
+	TAP_STR(lives(segment), "1010", "the units of a freed tensor have one less");
 	set->passed = set->frees;
-	TAP_STR(taken(segment, UNITS * UNIT), "1", "the unit that it had alone may be taken");
+	TAP_STR(taken(segment, UNITS * UNIT), "1",
+		"the unit that a freed tensor had alone may be taken");
 	gone(segment, true);
-	TAP_STR(hand_out(OTHER, 4096), NULL, "a tensor outside of all segments");
-	TAP_IS(set->sum, UNIT + 512 + 4096, "counts, too");
-	TAP_STR(take_back(OTHER, 4096), NULL, "also when it is taken back");
+	TAP_STR(hand_out(OTHER, 4096), NULL, "a tensor outside of all segments is handed out");
+	TAP_IS(set->sum, UNIT + 512 + 4096, "a tensor outside of all segments counts");
+	TAP_STR(take_back(OTHER, 4096), NULL, "a tensor outside of all segments is taken back");
 	take_back(BASE, UNIT);
 	take_back(BASE + 2 * UNIT + 512, 512);
-	TAP_IS(set->sum, 0, "in the end no tensor is left");
+	TAP_IS(set->sum, 0, "no tensor is counted in the end");
 	close_set();
 }
 
@@ -209,7 +211,7 @@ static void ordered(void)
 	take_back(BASE + UNIT, UNIT);
 	TAP_STR(taken(segment, UNITS * UNIT), "", "the last free has had no fence");
 	set->passed = set->frees;
-	TAP_STR(taken(segment, 1), "1", "now it has");
+	TAP_STR(taken(segment, 1), "1", "a unit whose tensor was freed may be taken");
 	gone(segment, true);
 	TAP_STR(taken(segment, UNITS * UNIT), "", "a vacant unit is not taken again");
 	TAP_STR(states(segment), "VVMV", "three of four are vacant");
@@ -220,12 +222,14 @@ static void limited(void)
 {
 	struct gm_segment *segment = open_unused();
 	struct gm_unit *units[UNITS];
-	TAP_IS(gm_segments_take(set, UNITS * UNIT, units, 2), 2, "at most as many as asked for");
+	TAP_IS(gm_segments_take(set, UNITS * UNIT, units, 2), 2,
+	       "units are taken up to the number asked for");
 	gone(segment, true);
-	TAP_IS(gm_segments_take(set, 0, units, UNITS), 0, "none for no bytes");
-	TAP_IS(gm_segments_take(set, UINT64_MAX, units, UNITS), 2, "all that there are");
+	TAP_IS(gm_segments_take(set, 0, units, UNITS), 0, "no unit is taken for no bytes");
+	TAP_IS(gm_segments_take(set, UINT64_MAX, units, UNITS), 2,
+	       "all units that there are can be taken");
 	gone(segment, true);
-	TAP_IS(set->vacant, UNITS * UNIT, "all are vacant");
+	TAP_IS(set->vacant, UNITS * UNIT, "all units of the segment are vacant");
 	close_set();
 }
 
@@ -237,22 +241,22 @@ static void claimed(void)
 	hand_out(BASE, 2 * UNIT);
 	TAP_IS(gm_segments_claim(set, segment->units, 2, true), 2 * UNIT,
 	       "the vacant units of a tensor are claimed");
-	TAP_STR(states(segment), "CCVM", "they are coming");
+	TAP_STR(states(segment), "CCVM", "claimed units are coming");
 	TAP_OK(gm_segment_is_moving(segment), "the segment is moving");
-	TAP_IS(gm_segments_claim(set, segment->units, 2, true), 0, "nobody claims them twice");
+	TAP_IS(gm_segments_claim(set, segment->units, 2, true), 0, "nobody claims the units twice");
 	gm_segments_came(set, &segment->units[0], GM_UNIT_CAME);
 	gm_segments_came(set, &segment->units[1], GM_UNIT_STAYED_AWAY);
-	TAP_STR(states(segment), "MVVM", "one came, one stayed away");
-	TAP_IS(set->vacant, 2 * UNIT, "which is vacant still");
+	TAP_STR(states(segment), "MVVM", "one unit came, one stayed away");
+	TAP_IS(set->vacant, 2 * UNIT, "a unit that stayed away is vacant still");
 	gm_segments_undo(set, BASE, 2 * UNIT);
 	TAP_STR(lives(segment), "0000", "a tensor without memory is undone");
-	TAP_IS(set->sum, 2 * UNIT, "while the cache's sum has it");
+	TAP_IS(set->sum, 2 * UNIT, "a tensor that is undone stays in the cache's sum");
 	set->passed = set->frees;
 	TAP_STR(taken(segment, UNITS * UNIT), "30",
-		"its units may be taken, the others before them");
+		"units of a tensor that is undone may be taken after the others");
 	gone(segment, true);
 	gm_segments_undo(set, BASE, 2 * UNIT);
-	TAP_STR(lives(segment), "0000", "nothing is undone twice");
+	TAP_STR(lives(segment), "0000", "no tensor is undone twice");
 	close_set();
 }
 
@@ -272,30 +276,36 @@ static void hosted(void)
 	take_back(BASE, 2 * UNIT);
 	hand_out(BASE, UNIT);
 	TAP_IS(gm_segments_claim(set, segment->units, 1, true), 0,
-	       "it stays before a fence has passed");
+	       "memory of the host stays before a fence has passed");
 	take_back(BASE, UNIT);
 	set->passed = set->frees;
 	hand_out(BASE, UNIT / 2);
-	TAP_IS(gm_segments_claim(set, segment->units, 1, false), 0, "it stays if asked for");
+	TAP_IS(gm_segments_claim(set, segment->units, 1, false), 0,
+	       "memory of the host stays if asked for");
 	hand_out(BASE + UNIT / 2, UNIT / 2);
-	TAP_IS(gm_segments_claim(set, segment->units, 1, true), 0, "it stays below another tensor");
+	TAP_IS(gm_segments_claim(set, segment->units, 1, true), 0,
+	       "memory of the host stays below two tensors");
 	take_back(BASE + UNIT / 2, UNIT / 2);
 	take_back(BASE, UNIT / 2);
 	set->passed = set->frees;
 	hand_out(BASE, UNIT / 2);
 	TAP_IS(gm_segments_claim(set, segment->units, 1, true), UNIT,
-	       "below one tensor alone, after a fence, it is replaced");
-	TAP_OK(set->hosted == UNIT && set->vacant == 2 * UNIT, "it is counted no more");
+	       "memory of the host is replaced below one tensor, after a fence");
+	TAP_OK(set->hosted == UNIT && set->vacant == 2 * UNIT,
+	       "memory of the host that is replaced is counted no more");
 	gm_segments_came(set, &segment->units[0], GM_UNIT_CAME);
 	TAP_OK(set->hosted == UNIT && set->vacant == UNIT, "the unit has memory of the device");
 	struct gm_unit *units[UNITS];
-	TAP_IS(gm_segments_take(set, UNIT, units, UNITS), 1, "an unused unit of the device");
-	TAP_IS(units[0] - segment->units, 2, "is the longest unused");
-	TAP_IS(gm_segments_take(set, UNIT, units, UNITS), 1, "and the next one");
+	TAP_IS(gm_segments_take(set, UNIT, units, UNITS), 1,
+	       "an unused unit of the device is taken");
+	TAP_IS(units[0] - segment->units, 2, "the longest unused unit is taken first");
+	TAP_IS(gm_segments_take(set, UNIT, units, UNITS), 1, "the next unused unit is taken");
 	TAP_IS(gm_segments_take(set, UNIT, units, UNITS), 1, "memory of the host is taken, too");
-	TAP_OK(units[0] == &segment->units[1], "of the unit that no tensor uses");
+	TAP_OK(units[0] == &segment->units[1],
+	       "memory of the host is taken of the unit that no tensor uses");
 	gone(segment, true);
-	TAP_OK(!set->hosted && set->vacant == 3 * UNIT, "it is vacant without memory of the host");
+	TAP_OK(!set->hosted && set->vacant == 3 * UNIT,
+	       "a unit whose memory of the host went is vacant");
 	gm_segments_remove(set, segment);
 	TAP_OK(!set->vacant && !set->hosted, "a removed segment is not counted");
 	gm_segment_drop(segment);
@@ -316,9 +326,10 @@ static void hosted_is_free(void)
 	take_back(BASE + UNIT, 3 * UNIT);
 	set->passed = set->frees;
 	TAP_STR(taken(segment, UNIT), "01",
-		"beside memory of the host, memory of the device is taken");
+		"memory of the device is taken beside memory of the host");
 	gone(segment, true);
-	TAP_OK(set->vacant == 2 * UNIT && !set->hosted, "both units are vacant");
+	TAP_OK(set->vacant == 2 * UNIT && !set->hosted,
+	       "two units are vacant, of the host and of the device");
 	close_set();
 }
 
@@ -328,7 +339,8 @@ static void kept(void)
 	TAP_STR(gm_segments_hand_out(set, BASE, UNIT, UNIT, true), NULL, "a capture gets a tensor");
 	take_back(BASE, UNIT);
 	set->passed = set->frees;
-	TAP_STR(taken(segment, UNITS * UNIT), "123", "its unit is not taken after its free");
+	TAP_STR(taken(segment, UNITS * UNIT), "123",
+		"the unit of a capture's tensor is not taken after its free");
 	gone(segment, true);
 	gm_segments_hand_out(set, BASE + UNIT, UNIT, UNIT, true);
 	gm_segments_claim(set, &segment->units[1], 1, true);
@@ -339,7 +351,7 @@ static void kept(void)
 	set->sum = 0;
 	gm_segments_hand_out(set, BASE, UNIT, UNIT, true);
 	gm_segments_undo(set, BASE, UNIT);
-	TAP_OK(segment->units[0].kept, "one that an earlier capture got stays kept");
+	TAP_OK(segment->units[0].kept, "a unit that an earlier capture got stays kept");
 	set->sum = 0;
 	gm_segments_hand_out(set, BASE + 2 * UNIT, UNIT, UNIT, true);
 	gm_segments_claim(set, &segment->units[2], 1, true);
@@ -357,20 +369,22 @@ static void differs(void)
 	struct gm_segment *segment = open_set();
 	static const char sum[] = "its own sum of tensors differs";
 	TAP_STR(gm_segments_hand_out(set, BASE, UNIT, UNIT + 512, false), sum,
-		"another sum at a hand-out");
+		"another sum at a hand-out is noticed");
 	set->sum = UNIT;
-	TAP_STR(gm_segments_take_back(set, BASE, UNIT, 512), sum, "another sum at a free");
+	TAP_STR(gm_segments_take_back(set, BASE, UNIT, 512), sum,
+		"another sum at a free is noticed");
 	set->sum = 2 * UNIT;
 	TAP_STR(take_back(BASE, UNIT), "it took back a tensor that it had not handed out",
-		"a tensor that nobody has");
+		"the free of a tensor that nobody has is noticed");
 	hand_out(BASE, UNIT);
 	TAP_STR(take_back(BASE, UNIT / 2), "it took back a tensor that it had not handed out",
-		"a tensor of another size");
-	TAP_STR(hand_out(BASE, UNIT), "it handed out memory twice", "a tensor twice");
-	TAP_STR(lives(segment), "1000", "which counts once");
+		"the free of a tensor of another size is noticed");
+	TAP_STR(hand_out(BASE, UNIT), "it handed out memory twice",
+		"a tensor handed out twice is noticed");
+	TAP_STR(lives(segment), "1000", "a tensor handed out twice counts once");
 	TAP_STR(hand_out(BASE + 3 * UNIT, UNIT + 512), "a tensor ends behind its segment",
-		"a tensor beyond its segment");
-	TAP_STR(lives(segment), "1000", "which does not count");
+		"a tensor beyond its segment is noticed");
+	TAP_STR(lives(segment), "1000", "a tensor beyond its segment does not count");
 	close_set();
 }
 
@@ -388,19 +402,22 @@ static void removed(void)
 	take_back(BASE, UNIT);
 	gm_segments_remove(set, segment);
 	TAP_OK(!set->vacant && !set->hosted && set->n == 1, "a segment is removed with its bytes");
-	TAP_OK(set->first == second->units && set->last == second->units, "and with its units");
-	TAP_OK(!gm_segments_find(set, BASE), "it is not found");
-	TAP_OK(gm_segments_add(set, segment), "its free failed: it is added again");
-	TAP_OK(set->vacant == 2 * UNIT && set->hosted == UNIT, "with its bytes");
+	TAP_OK(set->first == second->units && set->last == second->units,
+	       "a segment is removed with its units");
+	TAP_OK(!gm_segments_find(set, BASE), "a removed segment is not found");
+	TAP_OK(gm_segments_add(set, segment), "a segment whose free failed is added again");
+	TAP_OK(set->vacant == 2 * UNIT && set->hosted == UNIT,
+	       "a segment is added again with its bytes");
 	set->passed = set->frees;
 	struct gm_unit *units[UNITS + 1];
-	TAP_IS(gm_segments_take(set, UINT64_MAX, units, UNITS + 1), UNITS, "with its units");
+	TAP_IS(gm_segments_take(set, UINT64_MAX, units, UNITS + 1), UNITS,
+	       "a segment is added again with its units");
 	TAP_OK(units[0] == &segment->units[2] && units[2] == second->units &&
 		       units[3] == &segment->units[0],
-	       "in the order of their frees");
+	       "added units are in the order of their frees");
 	for (unsigned i = 0; i < UNITS; i++)
 		gm_segments_gone(set, units[i], true);
-	TAP_STR(states(segment), "VVVV", "and they can be taken");
+	TAP_STR(states(segment), "VVVV", "added units can be taken");
 	segment->users = 1;
 	TAP_OK(gm_segment_is_moving(segment), "a segment with a user may not be removed");
 	segment->users = 0;

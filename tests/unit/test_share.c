@@ -52,8 +52,9 @@ static void affinity(void)
 	begin();
 	sched_getaffinity(0, sizeof set, &set);
 	here = (unsigned)CPU_COUNT(&set);
-	TAP_IS(gm_share_find(root).cores, here, "without cgroups: the cores of the affinity");
-	TAP_OK(gm_share_find(root).memory > 0, "without cgroups: the memory of the machine");
+	TAP_IS(gm_share_find(root).cores, here,
+	       "the cores are those of the affinity without cgroups");
+	TAP_OK(gm_share_find(root).memory > 0, "the memory is the machine's without cgroups");
 	unsigned first = 0;
 	while (!CPU_ISSET(first, &set))
 		first++;
@@ -156,7 +157,7 @@ static void shares(void)
 	TAP_IS(gm_share_threads(&s, 1), 4, "16 cores: 4 threads");
 	TAP_IS(gm_share_threads(&s, 2), 2, "16 cores of two ranks: 2 threads");
 	TAP_IS(gm_share_threads(&s, 8), 0, "16 cores of eight ranks: no thread");
-	TAP_IS(gm_share_threads(&s, 0), 4, "no rank is one");
+	TAP_IS(gm_share_threads(&s, 0), 4, "no rank counts as one");
 	TAP_IS(gm_share_room(&s), 256 * GM_MIB, "slots of 256 MiB at most");
 	s = (struct gm_share){1, 512 * GM_MIB};
 	TAP_IS(gm_share_threads(&s, 1), 0, "one core: no thread");
@@ -183,15 +184,15 @@ static void ranks(void)
 		unsetenv(variables[i]);
 	TAP_IS(gm_about_local_ranks(), 1, "no launcher: one rank");
 	for (size_t i = 0; i < sizeof variables / sizeof *variables; i++)
-		TAP_IS(ranks_of(variables[i], "8"), 8, "%s=8", variables[i]);
+		TAP_IS(ranks_of(variables[i], "8"), 8, "%s=8 gives eight ranks", variables[i]);
 	TAP_IS(ranks_of("SLURM_STEP_TASKS_PER_NODE", "4(x2),3"), 4,
-	       "Slurm's number of the first node");
-	TAP_IS(ranks_of("LOCAL_WORLD_SIZE", "0"), 1, "no rank is none");
+	       "Slurm's number is that of the first node");
+	TAP_IS(ranks_of("LOCAL_WORLD_SIZE", "0"), 1, "no rank counts as one");
 	TAP_IS(ranks_of("LOCAL_WORLD_SIZE", "-3"), 1, "a negative number of ranks counts as one");
 	TAP_IS(ranks_of("LOCAL_WORLD_SIZE", "4x"), 1,
 	       "text after the number of ranks counts as one");
 	setenv("SLURM_STEP_TASKS_PER_NODE", "2", 1);
-	TAP_IS(ranks_of("LOCAL_WORLD_SIZE", "8"), 8, "torchrun inside srun: those of torchrun");
+	TAP_IS(ranks_of("LOCAL_WORLD_SIZE", "8"), 8, "torchrun's ranks count inside srun");
 }
 
 /* A group's memory.stat, after its limit and its use. */
@@ -218,22 +219,25 @@ static void unused_memory(bool unified)
 	char below[64];
 	snprintf(below, sizeof below, "%s/b", top);
 	begin();
-	TAP_IS(gm_share_unused(root), UINT64_MAX, "%s: without groups memory has no limit",
+	TAP_IS(gm_share_unused(root), UINT64_MAX, "%s: memory has no limit without groups",
 	       version);
 	put("/proc/self/cgroup", unified ? "0::/a/b\n" : "5:cpuset:/x\n4:memory:/a/b\n0::/y\n");
 	TAP_IS(gm_share_unused(root), UINT64_MAX, "%s: groups without files have no limit",
 	       version);
 	group_put(below, unified, "1000000\n", "400000\n", "");
-	TAP_IS(gm_share_unused(root), 600000, "%s: the limit less what is used", version);
+	TAP_IS(gm_share_unused(root), 600000, "%s: the limit less the used memory is unused",
+	       version);
 	group_put(below, unified, "1000000\n", "400000\n",
 		  unified ? "anon 300000\nactive_file 50000\ninactive_file 40000\n"
 			  : "inactive_file 7\ntotal_inactive_file 40000\n");
-	TAP_IS(gm_share_unused(root), 640000, "%s: and cached files that can be dropped", version);
+	TAP_IS(gm_share_unused(root), 640000,
+	       "%s: cached files that can be dropped are unused memory", version);
 	group_put(top, unified, "900000\n", "800000\n", "");
-	TAP_IS(gm_share_unused(root), 100000, "%s: the least of the group and those above",
-	       version);
+	TAP_IS(gm_share_unused(root), 100000,
+	       "%s: the least of the group and those above is unused", version);
 	group_put(top, unified, "900000\n", "900001\n", "");
-	TAP_IS(gm_share_unused(root), 0, "%s: a group over its limit has none", version);
+	TAP_IS(gm_share_unused(root), 0, "%s: a group over its limit has no unused memory",
+	       version);
 	group_put(top, unified, unified ? "max\n" : "9223372036854771712\n", "800000\n", "");
 	TAP_IS(gm_share_unused(root), 640000, "%s: a group without limit counts for nothing",
 	       version);

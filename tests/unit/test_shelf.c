@@ -40,9 +40,9 @@ static void exact_hits(void)
 		       "a shelved block is not live");
 		TAP_IS(gm_pool_free(pool, a.base, NULL, NULL), CUDA_ERROR_INVALID_VALUE,
 		       "a shelved block is not freed again");
-		TAP_OK(fake_valid(pool), "valid");
+		TAP_OK(fake_valid(pool), "the pool is valid");
 		struct gm_block c = fake_alloc(pool, sizes[i]);
-		TAP_IS(c.base, a.base, "the next one of the size is the same");
+		TAP_IS(c.base, a.base, "the next block of the size is the same");
 		TAP_OK(c.id > b.id && c.held == a.held, "the reused block has an id of its own");
 		TAP_IS(shelved(pool), 0, "the shelf is empty again");
 		fake_end(pool, "exact hits");
@@ -88,15 +88,16 @@ static void joined_on_demand(void)
 	gm_pool_free(pool, b[3].base, NULL, NULL);
 	gm_pool_free(pool, b[4].base, NULL, NULL);
 	TAP_IS(idle_runs(pool), runs, "neighbours on the shelf are not joined");
-	TAP_IS(fake_stats(pool).idle_extents, runs + 1, "a reading of idle runs joins them");
-	TAP_IS(shelved(pool), 0, "that reading empties the shelf");
+	TAP_IS(fake_stats(pool).idle_extents, runs + 1,
+	       "a reading of idle runs joins neighbours on the shelf");
+	TAP_IS(shelved(pool), 0, "a reading of idle runs empties the shelf");
 	for (unsigned i = 5; i < 12; i++)
 		gm_pool_free(pool, b[i].base, NULL, NULL);
 	unsigned maps = fake.calls[FAKE_MAP];
 	struct gm_block c = fake_alloc(pool, 500 * GM_KIB);
 	TAP_OK(c.base >= b[3].base && c.base < b[12].base && fake.calls[FAKE_MAP] == maps,
 	       "a larger request merges shelved blocks, and maps no memory");
-	TAP_OK(fake_valid(pool), "valid");
+	TAP_OK(fake_valid(pool), "the pool is valid");
 	fake_end(pool, "joining");
 }
 
@@ -112,8 +113,9 @@ static void before_growth(void)
 	for (unsigned i = 0; i < n; i++)
 		gm_pool_free(pool, b[i].base, NULL, NULL);
 	TAP_OK(shelved(pool) > 0, "some blocks are shelved");
-	TAP_OK(fake_alloc(pool, 64 * GM_MIB).base, "all of it is found for one large block");
-	TAP_OK(fake_valid(pool), "valid");
+	TAP_OK(fake_alloc(pool, 64 * GM_MIB).base,
+	       "a large block gets the memory of all shelved blocks");
+	TAP_OK(fake_valid(pool), "the pool is valid");
 	fake_end(pool, "growth");
 }
 
@@ -129,7 +131,7 @@ static void bounds(void)
 		most = shelved(pool) > most ? shelved(pool) : most;
 	}
 	TAP_OK(fake_valid(pool), "2000 frees keep to the bounds of a shelf");
-	TAP_OK(most < 2000, "not all are shelved (%u at most)", most);
+	TAP_OK(most < 2000, "some of 2000 blocks are not shelved (%u at most are)", most);
 	struct gm_block large = fake_alloc(pool, 200 * GM_MIB),
 			huge = fake_alloc(pool, 300 * GM_MIB);
 	gm_pool_free(pool, large.base, NULL, NULL);
@@ -137,7 +139,7 @@ static void bounds(void)
 	struct gm_shelf *shelf = gm_shelf_mine(pool);
 	TAP_OK(shelf->n_row == 1 && shelf->row[0].held == 300 * GM_MIB,
 	       "a large block drives all others from the row");
-	TAP_OK(fake_valid(pool), "valid");
+	TAP_OK(fake_valid(pool), "the pool is valid");
 	fake_end(pool, "bounds");
 }
 
@@ -152,12 +154,12 @@ static void large_miss(void)
 	gm_pool_free(pool, a.base, NULL, NULL);
 	gm_pool_free(pool, b.base, NULL, NULL);
 	struct gm_shelf *shelf = gm_shelf_mine(pool);
-	TAP_IS(shelf->n_row, 2, "two large blocks in a row");
+	TAP_IS(shelf->n_row, 2, "a shelf has two large blocks in its row");
 	fake_alloc(pool, GM_POOL_BIG - 512);
 	TAP_IS(shelf->n_row, 2, "large blocks stay when a small size is not found");
 	fake_alloc(pool, GM_POOL_BIG);
 	TAP_IS(shelf->n_row, 0, "large blocks are joined when a large size is not found");
-	TAP_OK(fake_valid(pool), "valid");
+	TAP_OK(fake_valid(pool), "the pool is valid");
 	fake_end(pool, "a large miss");
 }
 
@@ -172,7 +174,7 @@ static void pinned(void)
 	struct gm_block b = fake_alloc(pool, 5 * GM_MIB);
 	gm_pool_free(pool, b.base, NULL, NULL);
 	TAP_IS(shelved(pool), 1, "the next block at its place is shelved");
-	TAP_OK(fake_valid(pool), "valid");
+	TAP_OK(fake_valid(pool), "the pool is valid");
 	fake_end(pool, "pins");
 }
 
@@ -184,7 +186,7 @@ static void context_goes(void)
 	TAP_IS(gm_pool_context_gone(pool, 1), 1, "a shelved block belongs to no context");
 	TAP_OK(fake_alloc(pool, GM_MIB).base == a.base && fake_alloc(pool, 2000).base == b.base,
 	       "a shelved block serves the next allocation");
-	TAP_OK(fake_valid(pool), "valid");
+	TAP_OK(fake_valid(pool), "the pool is valid");
 	fake_end(pool, "contexts");
 }
 
@@ -208,12 +210,14 @@ static void from_another_shelf(void)
 		TAP_OK(!result, "another thread frees a block");
 	}
 	TAP_OK(gm_shelf_mine(pool)->n == 0 && shelved(pool) == 2,
-	       "the block is on that thread's shelf");
-	TAP_OK(fake_valid(pool), "valid");
-	TAP_IS(fake_alloc(pool, 3 * GM_MIB).base, a.base, "this thread finds the block there");
-	TAP_IS(fake_alloc(pool, 700).base, b.base, "this thread finds small blocks there, too");
-	TAP_IS(shelved(pool), 0, "blocks found are not on that shelf any more");
-	TAP_OK(fake_valid(pool), "valid");
+	       "the block is on another thread's shelf");
+	TAP_OK(fake_valid(pool), "the pool is valid");
+	TAP_IS(fake_alloc(pool, 3 * GM_MIB).base, a.base,
+	       "a thread finds a block on another thread's shelf");
+	TAP_IS(fake_alloc(pool, 700).base, b.base,
+	       "a thread finds a small block on another thread's shelf");
+	TAP_IS(shelved(pool), 0, "blocks found are not on the other shelf any more");
+	TAP_OK(fake_valid(pool), "the pool is valid");
 	fake_end(pool, "other shelves");
 }
 
@@ -278,7 +282,7 @@ static void peak(void)
 	TAP_IS(stats.requested, 0, "all blocks are freed");
 	TAP_OK(stats.requested_peak > 0 && stats.requested_peak <= sum_peak,
 	       "the peak is a sum that occurred");
-	TAP_OK(fake_valid(pool), "valid");
+	TAP_OK(fake_valid(pool), "the pool is valid");
 	fake_end(pool, "the peak");
 }
 
@@ -333,7 +337,7 @@ static void exact_peaks(void)
 	TAP_IS(errors, 0, "the peak is exact after every step of 16 threads in turn");
 	TAP_OK(exact_peak > 0 && fake_stats(pool).requested == exact,
 	       "the sum is exact after every step");
-	TAP_OK(fake_valid(pool), "valid");
+	TAP_OK(fake_valid(pool), "the pool is valid");
 	fake_end(pool, "exact peaks");
 }
 
@@ -361,9 +365,9 @@ static void allowances(void)
 	TAP_IS(shelf->allowance, allowance - 3000, "another thread borrows the bytes it needs");
 	TAP_OK(pool->granted == granted && pool->requested == counted,
 	       "borrowing does not update the pool's sums");
-	TAP_OK(fake_valid(pool), "valid");
+	TAP_OK(fake_valid(pool), "the pool is valid");
 	mine[0] = fake_alloc(pool, 3000);
-	TAP_IS(pool->requested_peak, 6000, "below the peak the peak does not change");
+	TAP_IS(pool->requested_peak, 6000, "the peak does not change below it");
 	mine[1] = fake_alloc(pool, 3000);
 	TAP_IS(pool->requested_peak, 9000, "a third block raises the peak");
 	gm_pool_free(pool, theirs.base, NULL, NULL);

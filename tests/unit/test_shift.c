@@ -38,20 +38,21 @@ static void moves(void)
 		       maps = fake.calls[FAKE_MAP];
 	bool moved[2];
 	gm_pool_shift(pool, from, to, 2, moved);
-	TAP_OK(moved[0] && moved[1], "two chunks move");
+	TAP_OK(moved[0] && moved[1], "two chunks move to vacant places");
 	TAP_OK(fake_is_mapped(to[0]) && fake_is_mapped(to[1]) && !fake_is_mapped(from[0]) &&
 		       !fake_is_mapped(from[1]),
-	       "they are mapped at their new places alone");
+	       "moved chunks are mapped at their new places alone");
 	TAP_OK(gm_pool_is_vacant(pool, from[0]) && gm_pool_is_vacant(pool, from[1]),
-	       "their old places are vacant");
-	TAP_OK(fake_stats(pool).vacant == 2 * CHUNK && fake_valid(pool), "as many as before");
+	       "the old places of moved chunks are vacant");
+	TAP_OK(fake_stats(pool).vacant == 2 * CHUNK && fake_valid(pool),
+	       "the number of vacant places is as before the move");
 	TAP_OK(fake.calls[FAKE_CREATE] == created && fake.calls[FAKE_MAP] == maps + 2,
-	       "without new memory, and mapped once each");
+	       "moved chunks need no new memory, and are mapped once each");
 	TAP_IS(fake.calls[FAKE_ACCESS], accesses + 1, "places side by side get access by one call");
 	gm_pool_free(pool, full.base, NULL, NULL);
 	TAP_IS(gm_pool_occupy(pool, vacant.base, PARTS * CHUNK), CUDA_SUCCESS,
-	       "nothing is missing");
-	TAP_OK(!fake_stats(pool).vacant && fake_valid(pool), "after a free no place is vacant");
+	       "no memory is missing after the move");
+	TAP_OK(!fake_stats(pool).vacant && fake_valid(pool), "no place is vacant after a free");
 	gm_pool_free(pool, vacant.base, NULL, NULL);
 	fake_end(pool, "moves");
 }
@@ -73,7 +74,8 @@ static void stays(void)
 	TAP_OK(!moved[0], "a place that has memory gets none");
 	TAP_OK(!moved[1], "an address of no block gets none");
 	TAP_OK(!moved[2] && !moved[3], "a vacant place and an unknown address have none");
-	TAP_OK(fake_stats(pool).vacant == 2 * CHUNK && fake_valid(pool), "nothing has changed");
+	TAP_OK(fake_stats(pool).vacant == 2 * CHUNK && fake_valid(pool),
+	       "nothing has changed after a refused move");
 	const CUdeviceptr twice[] = {full.base, full.base + CHUNK};
 	const CUdeviceptr one[] = {vacant.base, vacant.base};
 	gm_pool_shift(pool, twice, one, 2, moved);
@@ -121,7 +123,7 @@ static void peers(void)
 	gm_pool_grant(pool, 3);
 	gm_pool_shift(pool, &full.base, &vacant.base, 1, &moved);
 	TAP_OK(moved && fake.n_access == 2, "a place gets the access of peers");
-	TAP_OK(fake_valid(pool), "and the pool is valid");
+	TAP_OK(fake_valid(pool), "the pool is valid with access of peers");
 	gm_pool_free(pool, full.base, NULL, NULL);
 	gm_pool_free(pool, vacant.base, NULL, NULL);
 	fake_end(pool, "peers");

@@ -12,34 +12,43 @@ static void test_start(void)
 	size_t n;
 	CUcontext ctx;
 	gm_sim_reset();
-	TAP_IS(drv(cuMemAlloc_v2)(&p, 512), CUDA_ERROR_NOT_INITIALIZED, "nothing before cuInit");
+	TAP_IS(drv(cuMemAlloc_v2)(&p, 512), CUDA_ERROR_NOT_INITIALIZED,
+	       "no call succeeds before cuInit");
 	TAP_IS(drv(cuDeviceGetCount)((int *)&n), CUDA_ERROR_NOT_INITIALIZED,
-	       "before cuInit there is no device count");
+	       "there is no device count before cuInit");
 	TAP_IS(drv(cuInit)(1), CUDA_ERROR_INVALID_VALUE, "cuInit takes no flags");
-	TAP_IS(drv(cuInit)(0), CUDA_SUCCESS, "cuInit");
-	TAP_IS(drv(cuMemAlloc_v2)(&p, 512), CUDA_ERROR_INVALID_CONTEXT, "no context yet");
-	TAP_IS(drv(cuDevicePrimaryCtxRetain)(&ctx, 0), CUDA_SUCCESS, "retain");
-	TAP_IS(drv(cuDevicePrimaryCtxRetain)(&ctx, 1), CUDA_ERROR_INVALID_DEVICE, "one device");
-	TAP_IS(drv(cuCtxSetCurrent)(ctx), CUDA_SUCCESS, "current");
-	TAP_IS(drv(cuMemAlloc_v2)(&p, 512), CUDA_SUCCESS, "allocate");
-	TAP_IS(drv(cuMemFree_v2)(p), CUDA_SUCCESS, "free");
-	TAP_IS(drv(cuDevicePrimaryCtxRelease_v2)(0), CUDA_SUCCESS, "last release");
-	TAP_IS(drv(cuMemAlloc_v2)(&p, 512), CUDA_ERROR_CONTEXT_IS_DESTROYED, "current, but gone");
+	TAP_IS(drv(cuInit)(0), CUDA_SUCCESS, "cuInit without flags succeeds");
+	TAP_IS(drv(cuMemAlloc_v2)(&p, 512), CUDA_ERROR_INVALID_CONTEXT,
+	       "no allocation succeeds without a context");
+	TAP_IS(drv(cuDevicePrimaryCtxRetain)(&ctx, 0), CUDA_SUCCESS,
+	       "the primary context is retained");
+	TAP_IS(drv(cuDevicePrimaryCtxRetain)(&ctx, 1), CUDA_ERROR_INVALID_DEVICE,
+	       "a second device is unknown");
+	TAP_IS(drv(cuCtxSetCurrent)(ctx), CUDA_SUCCESS, "a context is made current");
+	TAP_IS(drv(cuMemAlloc_v2)(&p, 512), CUDA_SUCCESS,
+	       "a block is allocated in the current context");
+	TAP_IS(drv(cuMemFree_v2)(p), CUDA_SUCCESS, "a block is freed in the current context");
+	TAP_IS(drv(cuDevicePrimaryCtxRelease_v2)(0), CUDA_SUCCESS,
+	       "the primary context is released");
+	TAP_IS(drv(cuMemAlloc_v2)(&p, 512), CUDA_ERROR_CONTEXT_IS_DESTROYED,
+	       "no allocation succeeds in a destroyed context");
 	setenv("SIM_DEVICES", "0", 1);
 	gm_sim_reset();
-	TAP_IS(drv(cuInit)(0), CUDA_ERROR_NO_DEVICE, "a machine without a device");
+	TAP_IS(drv(cuInit)(0), CUDA_ERROR_NO_DEVICE, "a machine without a device is refused");
 }
 
 static void test_ids(void)
 {
 	unsigned long long first, second;
 	CUcontext ctx = sim_start(NULL, NULL, NULL), again;
-	TAP_IS(drv(cuCtxGetId)(ctx, &first), CUDA_SUCCESS, "the context's number");
-	TAP_IS(drv(cuDevicePrimaryCtxReset_v2)(0), CUDA_SUCCESS, "reset");
-	TAP_IS(drv(cuDevicePrimaryCtxRetain)(&again, 0), CUDA_SUCCESS, "back again");
+	TAP_IS(drv(cuCtxGetId)(ctx, &first), CUDA_SUCCESS, "a context has a number");
+	TAP_IS(drv(cuDevicePrimaryCtxReset_v2)(0), CUDA_SUCCESS, "the primary context is reset");
+	TAP_IS(drv(cuDevicePrimaryCtxRetain)(&again, 0), CUDA_SUCCESS,
+	       "the primary context is retained after a reset");
 	TAP_OK(ctx == again, "the handle of a reset context comes back");
-	TAP_IS(drv(cuCtxGetId)(again, &second), CUDA_SUCCESS, "the context has a number");
-	TAP_OK(first != second, "the number has changed");
+	TAP_IS(drv(cuCtxGetId)(again, &second), CUDA_SUCCESS,
+	       "a context has a number after a reset");
+	TAP_OK(first != second, "the number of a context has changed after a reset");
 }
 
 static void test_driver_struct(void)
@@ -48,10 +57,10 @@ static void test_driver_struct(void)
 	sim_start(NULL, NULL, NULL);
 	TAP_OK(gm_driver_load(&driver, gm_sim_symbol, NULL) == NULL,
 	       "the simulated driver has every call we make");
-	TAP_IS(gm_driver_query_version(&driver), CUDA_SUCCESS, "version");
-	TAP_IS(driver.version, 13040, "13.4");
+	TAP_IS(gm_driver_query_version(&driver), CUDA_SUCCESS, "the driver's version is asked for");
+	TAP_IS(driver.version, 13040, "the driver's version is 13.4");
 	TAP_STR(gm_driver_error(&driver, CUDA_ERROR_OUT_OF_MEMORY), "CUDA_ERROR_OUT_OF_MEMORY",
-		"the name of an error");
+		"an error has its name");
 	sim_start(NULL, NULL, "11.4");
 	TAP_OK(gm_driver_load(&driver, gm_sim_symbol, NULL) == NULL, "an 11.4 driver will do");
 	TAP_OK(!driver.cuCtxRecordEvent && !driver.cuCtxGetId,
@@ -109,11 +118,11 @@ static void test_lookup(void)
 	TAP_IS(status, CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND, "an unknown name is not found");
 	TAP_OK(!ask("", 0, 0, NULL), "an empty name is no error");
 	TAP_IS(drv(cuGetProcAddress)("cuNoSuchThing", &found, 12000, 0), CUDA_ERROR_NOT_FOUND,
-	       "the first version says so");
+	       "the first version of cuGetProcAddress finds no unknown name");
 	TAP_IS(drv(cuGetProcAddress_v2)(NULL, &found, 12000, 0, NULL), CUDA_ERROR_INVALID_VALUE,
-	       "no name");
+	       "a missing name is refused");
 	TAP_IS(drv(cuGetProcAddress_v2)("cuInit", &found, 14000, 0, NULL), CUDA_ERROR_INVALID_VALUE,
-	       "newer than the driver");
+	       "a version newer than the driver is refused");
 }
 
 static void test_hiding(void)
@@ -145,13 +154,14 @@ static void test_failing(void)
 	sim_start(NULL, NULL, NULL);
 	TAP_IS(drv(cuMemAlloc_v2)(&p, 1), CUDA_SUCCESS, "the first call works");
 	TAP_IS(drv(cuMemFree_v2)(p), CUDA_ERROR_LAUNCH_FAILED, "SIM_FAIL with a code");
-	TAP_IS(drv(cuMemAlloc_v2)(&p, 1), CUDA_ERROR_OUT_OF_MEMORY, "SIM_FAIL without one");
+	TAP_IS(drv(cuMemAlloc_v2)(&p, 1), CUDA_ERROR_OUT_OF_MEMORY,
+	       "SIM_FAIL without a code fails a call");
 	TAP_IS(drv(cuMemAlloc_v2)(&p, 1), CUDA_SUCCESS, "SIM_FAIL fails one call");
-	TAP_IS(gm_sim_calls("cuMemAlloc_v2"), 3, "calls are counted");
+	TAP_IS(gm_sim_calls("cuMemAlloc_v2"), 3, "calls that fail are counted");
 	unsetenv("SIM_FAIL");
 	gm_sim_fail("cuMemAlloc_v2", 2, CUDA_ERROR_UNKNOWN);
-	TAP_IS(drv(cuMemAlloc_v2)(&p, 1), CUDA_SUCCESS, "counted from now");
-	TAP_IS(drv(cuMemAlloc_v2)(&p, 1), CUDA_ERROR_UNKNOWN, "the second fails");
+	TAP_IS(drv(cuMemAlloc_v2)(&p, 1), CUDA_SUCCESS, "calls are counted from gm_sim_fail on");
+	TAP_IS(drv(cuMemAlloc_v2)(&p, 1), CUDA_ERROR_UNKNOWN, "the second call fails");
 	gm_sim_fail("cuMemAlloc_v2", 1, CUDA_ERROR_UNKNOWN);
 	gm_sim_fail("cuMemAlloc_v2", 0, CUDA_SUCCESS);
 	TAP_IS(drv(cuMemAlloc_v2)(&p, 1), CUDA_SUCCESS, "a rule that was removed");
@@ -188,7 +198,7 @@ static void test_leaks(void)
 	drv(cuMemFree_v2)(p);
 	drv(cuEventDestroy_v2)(e);
 	drv(cuStreamDestroy_v2)(s);
-	TAP_IS(gm_sim_leaks(false), 0, "no object remains");
+	TAP_IS(gm_sim_leaks(false), 0, "no object remains in the simulator");
 }
 
 static void test_fork(void)

@@ -248,7 +248,8 @@ static void test_rules(void)
 	drv(cuStreamCreate)(&b, CU_STREAM_NON_BLOCKING);
 	drv(cuStreamCreate)(&blocking, CU_STREAM_DEFAULT);
 	drv(cuEventCreate)(&e, 0);
-	TAP_IS(drv(cuStreamEndCapture)(a, &graph), CUDA_ERROR_ILLEGAL_STATE, "no capture to end");
+	TAP_IS(drv(cuStreamEndCapture)(a, &graph), CUDA_ERROR_ILLEGAL_STATE,
+	       "a stream without a capture has none to end");
 	TAP_IS(drv(cuStreamBeginCapture_v2)(NULL, 0), CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED,
 	       "the legacy stream cannot capture");
 	drv(cuStreamBeginCapture_v2)(a, CU_STREAM_CAPTURE_MODE_GLOBAL);
@@ -258,7 +259,8 @@ static void test_rules(void)
 	TAP_IS(drv(cuStreamWaitEvent)(b, e, 0), CUDA_SUCCESS, "another stream joins the capture");
 	drv(cuStreamIsCapturing)(b, &status);
 	TAP_IS(status, CU_STREAM_CAPTURE_STATUS_ACTIVE, "a joined stream captures");
-	TAP_IS(drv(cuMemsetD8Async)(f.buffer, 1, 1, b), CUDA_SUCCESS, "work in it");
+	TAP_IS(drv(cuMemsetD8Async)(f.buffer, 1, 1, b), CUDA_SUCCESS,
+	       "work of a joined stream is captured");
 	TAP_IS(drv(cuStreamEndCapture)(b, &graph), CUDA_ERROR_STREAM_CAPTURE_UNMATCHED,
 	       "a joined stream cannot end the capture");
 	drv(cuStreamEndCapture)(a, &graph);
@@ -267,23 +269,25 @@ static void test_rules(void)
 	drv(cuStreamWaitEvent)(b, e, 0);
 	drv(cuMemsetD8Async)(f.buffer, 1, 1, b);
 	TAP_IS(drv(cuStreamEndCapture)(a, &graph), CUDA_ERROR_STREAM_CAPTURE_UNJOINED,
-	       "work of the other stream without a wait");
+	       "work of the other stream without a wait is unjoined");
 	drv(cuStreamBeginCapture_v2)(a, CU_STREAM_CAPTURE_MODE_GLOBAL);
 	drv(cuEventRecord)(e, a);
 	drv(cuStreamWaitEvent)(b, e, 0);
 	drv(cuMemsetD8Async)(f.buffer, 1, 1, b);
 	drv(cuEventRecord)(e, b);
 	drv(cuStreamWaitEvent)(a, e, 0);
-	TAP_IS(drv(cuEventQuery)(e), CUDA_ERROR_CAPTURED_EVENT, "an event of the capture");
+	TAP_IS(drv(cuEventQuery)(e), CUDA_ERROR_CAPTURED_EVENT,
+	       "an event of the capture cannot be asked");
 	TAP_IS(drv(cuMemFreeAsync)(f.block, a), CUDA_ERROR_INVALID_VALUE,
-	       "memory of cuMemAlloc cannot be freed in it");
+	       "memory of cuMemAlloc cannot be freed in a capture");
 	TAP_IS(drv(cuStreamEndCapture)(a, &graph), CUDA_SUCCESS,
 	       "a refused free does not affect the capture");
 	drv(cuStreamBeginCapture_v2)(blocking, CU_STREAM_CAPTURE_MODE_RELAXED);
 	TAP_IS(drv(cuMemsetD8Async)(f.buffer, 1, 1, NULL), CUDA_ERROR_STREAM_CAPTURE_IMPLICIT,
 	       "the legacy stream would depend on a capture");
 	TAP_IS(drv(cuMemsetD8Async)(f.buffer, 1, 1, blocking),
-	       CUDA_ERROR_STREAM_CAPTURE_INVALIDATED, "such a call invalidates the capture");
+	       CUDA_ERROR_STREAM_CAPTURE_INVALIDATED,
+	       "a call of the legacy stream invalidates the capture");
 	drv(cuStreamDestroy_v2)(blocking);
 	TAP_IS(drv(cuCtxSynchronize)(), CUDA_SUCCESS, "destroying its stream ends a capture");
 }

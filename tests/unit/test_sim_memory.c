@@ -53,7 +53,7 @@ static void test_alloc(void)
 	TAP_IS(drv(cuMemAlloc_v2)(&a, 1000), CUDA_SUCCESS, "1000 bytes are allocated");
 	TAP_IS(drv(cuMemAlloc_v2)(&b, 1), CUDA_SUCCESS, "one byte is allocated");
 	TAP_IS(b - a, 1024, "small blocks are packed at 512 bytes");
-	TAP_IS(before - free_memory(), PAGE, "both are in one piece of 2 MiB");
+	TAP_IS(before - free_memory(), PAGE, "two small blocks are in one piece of 2 MiB");
 	TAP_IS(drv(cuMemAlloc_v2)(&big, 3 * MIB), CUDA_SUCCESS, "3 MiB are allocated");
 	TAP_IS(big % PAGE, 0, "large blocks are 2 MiB-aligned");
 	TAP_IS(before - free_memory(), 3 * PAGE, "3 MiB take 4 MiB");
@@ -68,7 +68,7 @@ static void test_alloc(void)
 	TAP_IS(drv(cuMemFree_v2)(big), CUDA_SUCCESS, "the large block is freed");
 	TAP_OK(faults(big), "a large freed block faults");
 	TAP_IS(free_memory(), before, "all memory is free again");
-	TAP_IS(gm_sim_leaks(false), 0, "no memory leaked");
+	TAP_IS(gm_sim_leaks(false), 0, "no memory is leaked");
 }
 
 static void test_pitch(void)
@@ -114,7 +114,8 @@ static void test_bounds(void)
 	sim_start(NULL, NULL, NULL);
 	drv(cuMemAlloc_v2)(&p, 1000);
 	drv(cuMemAlloc_v2)(&q, 64 * MIB);
-	TAP_IS(drv(cuMemcpyHtoD_v2)(p, host, 1000), CUDA_SUCCESS, "all of a block is copied");
+	TAP_IS(drv(cuMemcpyHtoD_v2)(p, host, 1000), CUDA_SUCCESS,
+	       "a copy of all bytes of a block succeeds");
 	TAP_IS(drv(cuMemcpyHtoD_v2)(p, host, 1001), CUDA_ERROR_INVALID_VALUE,
 	       "a copy of a byte more is refused");
 	TAP_IS(drv(cuMemcpyDtoH_v2)(host, q + 64 * MIB - 10, 11), CUDA_ERROR_INVALID_VALUE,
@@ -201,55 +202,70 @@ static void test_vmm_arguments(void)
 	size_t n;
 	sim_start("64M", NULL, NULL);
 	TAP_IS(drv(cuMemGetAllocationGranularity)(&n, &on_0, CU_MEM_ALLOC_GRANULARITY_MINIMUM), 0,
-	       "granularity");
-	TAP_IS(n, PAGE, "2 MiB");
-	TAP_IS(drv(cuMemAddressReserve)(&at, PAGE + 1, 0, 0, 0), CUDA_ERROR_INVALID_VALUE, "odd");
-	TAP_IS(drv(cuMemAddressReserve)(&at, 1ull << 34, 0, 0, 0), CUDA_SUCCESS, "16 GiB");
+	       "the granularity is asked for");
+	TAP_IS(n, PAGE, "the granularity is 2 MiB");
+	TAP_IS(drv(cuMemAddressReserve)(&at, PAGE + 1, 0, 0, 0), CUDA_ERROR_INVALID_VALUE,
+	       "a reservation of an odd size is refused");
+	TAP_IS(drv(cuMemAddressReserve)(&at, 1ull << 34, 0, 0, 0), CUDA_SUCCESS,
+	       "16 GiB of addresses are reserved");
 	TAP_IS(drv(cuMemAddressFree)(at, PAGE), CUDA_ERROR_INVALID_VALUE,
 	       "a reservation is freed only as a whole");
-	TAP_IS(drv(cuMemAddressFree)(at, 1ull << 34), CUDA_SUCCESS, "give it back");
-	TAP_IS(drv(cuMemAddressReserve)(&at, 8 * PAGE, 64 * MIB, 0, 0), CUDA_SUCCESS, "aligned");
+	TAP_IS(drv(cuMemAddressFree)(at, 1ull << 34), CUDA_SUCCESS, "a reservation is freed");
+	TAP_IS(drv(cuMemAddressReserve)(&at, 8 * PAGE, 64 * MIB, 0, 0), CUDA_SUCCESS,
+	       "an aligned reservation is made");
 	TAP_IS(at % (64 * MIB), 0, "the reservation is aligned to 64 MiB");
 	TAP_IS(drv(cuMemAddressReserve)(&other, PAGE, 3, 0, 0), CUDA_ERROR_INVALID_VALUE,
 	       "an alignment of 3 is refused");
 	TAP_IS(drv(cuMemCreate)(&h, MIB, &on_0, 0), CUDA_ERROR_INVALID_VALUE, "1 MiB is no page");
 	prop.location.id = 1;
-	TAP_IS(drv(cuMemCreate)(&h, PAGE, &prop, 0), CUDA_ERROR_INVALID_DEVICE, "no such device");
+	TAP_IS(drv(cuMemCreate)(&h, PAGE, &prop, 0), CUDA_ERROR_INVALID_DEVICE,
+	       "a handle of an unknown device is refused");
 	TAP_IS(drv(cuMemCreate)(&h, 66 * MIB, &on_0, 0), CUDA_ERROR_OUT_OF_MEMORY,
 	       "a handle larger than the device is refused");
-	TAP_IS(drv(cuMemCreate)(&h, 2 * PAGE, &on_0, 0), CUDA_SUCCESS, "4 MiB");
-	TAP_IS(drv(cuMemCreate)(&h2, PAGE, &on_0, 0), CUDA_SUCCESS, "2 MiB");
-	TAP_IS(free_memory(), 58 * MIB, "both handles are charged");
-	TAP_IS(drv(cuMemMap)(at, PAGE, PAGE, h, 0), CUDA_ERROR_NOT_SUPPORTED, "no offset");
-	TAP_IS(drv(cuMemMap)(at, PAGE, 0, h, 0), CUDA_ERROR_INVALID_VALUE, "no part of a handle");
-	TAP_IS(drv(cuMemMap)(at + MIB, 2 * PAGE, 0, h, 0), CUDA_ERROR_INVALID_VALUE, "crooked");
+	TAP_IS(drv(cuMemCreate)(&h, 2 * PAGE, &on_0, 0), CUDA_SUCCESS, "a handle of 4 MiB is made");
+	TAP_IS(drv(cuMemCreate)(&h2, PAGE, &on_0, 0), CUDA_SUCCESS, "a handle of 2 MiB is made");
+	TAP_IS(free_memory(), 58 * MIB, "two handles are charged");
+	TAP_IS(drv(cuMemMap)(at, PAGE, PAGE, h, 0), CUDA_ERROR_NOT_SUPPORTED,
+	       "an offset in a handle is not supported");
+	TAP_IS(drv(cuMemMap)(at, PAGE, 0, h, 0), CUDA_ERROR_INVALID_VALUE,
+	       "a part of a handle is not mapped");
+	TAP_IS(drv(cuMemMap)(at + MIB, 2 * PAGE, 0, h, 0), CUDA_ERROR_INVALID_VALUE,
+	       "an address that is not aligned is not mapped");
 	TAP_IS(drv(cuMemMap)(at + 7 * PAGE, 2 * PAGE, 0, h, 0), CUDA_ERROR_INVALID_VALUE,
-	       "beyond the reservation");
-	TAP_IS(drv(cuMemMap)(at, 2 * PAGE, 0, h, 0), CUDA_SUCCESS, "map");
-	TAP_IS(drv(cuMemMap)(at + PAGE, PAGE, 0, h2, 0), CUDA_ERROR_INVALID_VALUE, "mapped twice");
-	TAP_IS(drv(cuMemMap)(at + 2 * PAGE, PAGE, 0, h2, 0), CUDA_SUCCESS, "map beside it");
-	TAP_OK(faults(at), "no access yet");
+	       "a mapping beyond the reservation is refused");
+	TAP_IS(drv(cuMemMap)(at, 2 * PAGE, 0, h, 0), CUDA_SUCCESS, "a handle is mapped");
+	TAP_IS(drv(cuMemMap)(at + PAGE, PAGE, 0, h2, 0), CUDA_ERROR_INVALID_VALUE,
+	       "mapped addresses are not mapped again");
+	TAP_IS(drv(cuMemMap)(at + 2 * PAGE, PAGE, 0, h2, 0), CUDA_SUCCESS,
+	       "a handle is mapped beside another");
+	TAP_OK(faults(at), "a mapping without access faults");
 	TAP_IS(drv(cuMemSetAccess)(at, 4 * PAGE, &rw_0, 1), CUDA_ERROR_INVALID_VALUE,
-	       "access beyond the mapping");
+	       "access beyond the mapping is refused");
 	TAP_IS(drv(cuMemSetAccess)(at, PAGE, &rw_0, 1), CUDA_ERROR_INVALID_VALUE,
 	       "access to half of a mapping is refused");
 	desc.flags = (CUmemAccess_flags)2;
-	TAP_IS(drv(cuMemSetAccess)(at, 3 * PAGE, &desc, 1), CUDA_ERROR_INVALID_VALUE, "odd flags");
-	TAP_IS(drv(cuMemSetAccess)(at, 3 * PAGE, &rw_0, 1), CUDA_SUCCESS, "access to both");
-	TAP_IS(drv(cuMemsetD8_v2)(at, 5, 3 * PAGE), CUDA_SUCCESS, "a fill across the border");
-	TAP_IS(drv(cuMemsetD8_v2)(at, 5, 3 * PAGE + 1), CUDA_ERROR_INVALID_VALUE, "a byte more");
-	TAP_IS(drv(cuMemAddressFree)(at, 8 * PAGE), CUDA_ERROR_INVALID_VALUE, "still mapped");
-	TAP_IS(drv(cuMemRelease)(h), CUDA_SUCCESS, "release");
+	TAP_IS(drv(cuMemSetAccess)(at, 3 * PAGE, &desc, 1), CUDA_ERROR_INVALID_VALUE,
+	       "access with unknown flags is refused");
+	TAP_IS(drv(cuMemSetAccess)(at, 3 * PAGE, &rw_0, 1), CUDA_SUCCESS,
+	       "access to two mappings is set");
+	TAP_IS(drv(cuMemsetD8_v2)(at, 5, 3 * PAGE), CUDA_SUCCESS,
+	       "a fill across the border succeeds");
+	TAP_IS(drv(cuMemsetD8_v2)(at, 5, 3 * PAGE + 1), CUDA_ERROR_INVALID_VALUE,
+	       "a fill of a byte more is refused");
+	TAP_IS(drv(cuMemAddressFree)(at, 8 * PAGE), CUDA_ERROR_INVALID_VALUE,
+	       "a reservation that is mapped is not freed");
+	TAP_IS(drv(cuMemRelease)(h), CUDA_SUCCESS, "a mapped handle is released");
 	TAP_IS(drv(cuMemRelease)(h), CUDA_ERROR_INVALID_VALUE, "a handle is released once");
 	TAP_IS(free_memory(), 58 * MIB, "the mapping keeps the memory");
 	TAP_IS(*(volatile char *)(at + 2 * PAGE - 1), 5, "the mapping keeps the data");
-	TAP_IS(drv(cuMemUnmap)(at, PAGE), CUDA_ERROR_INVALID_VALUE, "unmap half");
-	TAP_IS(drv(cuMemUnmap)(at, 2 * PAGE), CUDA_SUCCESS, "unmap the first");
-	TAP_IS(free_memory(), 62 * MIB, "now it is free");
-	TAP_OK(faults(at), "use after unmap faults");
+	TAP_IS(drv(cuMemUnmap)(at, PAGE), CUDA_ERROR_INVALID_VALUE,
+	       "half of a mapping is not unmapped");
+	TAP_IS(drv(cuMemUnmap)(at, 2 * PAGE), CUDA_SUCCESS, "the first mapping is unmapped");
+	TAP_IS(free_memory(), 62 * MIB, "the memory is free after the unmap");
+	TAP_OK(faults(at), "a use after the unmap faults");
 	TAP_IS(drv(cuMemsetD8_v2)(at, 5, 1), CUDA_ERROR_INVALID_VALUE,
 	       "a call on unmapped memory fails in the driver");
-	TAP_IS(gm_sim_leaks(false), 3, "a handle, a mapping, a reservation left");
+	TAP_IS(gm_sim_leaks(false), 3, "a handle, a mapping and a reservation remain");
 }
 
 static void test_remap(void)
@@ -262,15 +278,17 @@ static void test_remap(void)
 	drv(cuMemMap)(at, PAGE, 0, h, 0);
 	drv(cuMemSetAccess)(at, PAGE, &rw_0, 1);
 	*(volatile char *)(at + 77) = 42;
-	TAP_IS(drv(cuMemMap)(at + 2 * PAGE, PAGE, 0, h, 0), CUDA_SUCCESS, "a second mapping");
+	TAP_IS(drv(cuMemMap)(at + 2 * PAGE, PAGE, 0, h, 0), CUDA_SUCCESS,
+	       "a handle is mapped a second time");
 	drv(cuMemSetAccess)(at + 2 * PAGE, PAGE, &rw_0, 1);
-	TAP_IS(*(volatile char *)(at + 2 * PAGE + 77), 42, "shows the same memory");
+	TAP_IS(*(volatile char *)(at + 2 * PAGE + 77), 42,
+	       "a second mapping shows the same memory");
 	*(volatile char *)(at + 2 * PAGE + 78) = 43;
 	TAP_IS(*(volatile char *)(at + 78), 43, "writes to one mapping are seen in the other");
 	drv(cuMemUnmap)(at, PAGE);
 	drv(cuMemMap)(at + 3 * PAGE, PAGE, 0, h, 0);
 	drv(cuMemSetAccess)(at + 3 * PAGE, PAGE, &rw_0, 1);
-	TAP_IS(*(volatile char *)(at + 3 * PAGE + 77), 42, "remapped, not copied");
+	TAP_IS(*(volatile char *)(at + 3 * PAGE + 77), 42, "data is remapped, not copied");
 	drv(cuMemUnmap)(at + 2 * PAGE, 2 * PAGE);
 	drv(cuMemRelease)(h);
 	drv(cuMemCreate)(&h, PAGE, &on_0, 0);
@@ -290,17 +308,18 @@ static void test_share(void)
 	drv(cuMemMap)(at, PAGE, 0, h, 0);
 	TAP_IS(drv(cuMemExportToShareableHandle)(&fd, h, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR,
 						 0),
-	       CUDA_SUCCESS, "export as a descriptor");
+	       CUDA_SUCCESS, "a handle is exported as a descriptor");
 	TAP_IS(drv(cuMemImportFromShareableHandle)(&again, (void *)(intptr_t)fd,
 						   CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR),
-	       CUDA_SUCCESS, "import it");
+	       CUDA_SUCCESS, "a descriptor is imported");
 	close(fd);
 	TAP_IS(drv(cuMemRetainAllocationHandle)(&retained, (void *)(at + 9)), CUDA_SUCCESS,
-	       "the handle of an address");
+	       "the handle of an address is retained");
 	TAP_OK(retained == h, "the retained handle is the mapped one");
 	for (int i = 0; i < 3; i++)
 		TAP_IS(drv(cuMemRelease)(h), CUDA_SUCCESS, "owner %d lets go", i);
-	TAP_IS(drv(cuMemRelease)(h), CUDA_ERROR_INVALID_VALUE, "no fourth");
+	TAP_IS(drv(cuMemRelease)(h), CUDA_ERROR_INVALID_VALUE,
+	       "a fourth owner has nothing to release");
 	drv(cuMemAlloc_v2)(&p, 512);
 	TAP_IS(drv(cuMemRetainAllocationHandle)(&retained, (void *)p), CUDA_ERROR_INVALID_VALUE,
 	       "memory of cuMemAlloc has no handle");
@@ -310,9 +329,9 @@ static void test_share(void)
 	do {                                                                                      \
 		type value_ = (type)77;                                                           \
 		TAP_IS(drv(cuPointerGetAttribute)(&value_, CU_POINTER_ATTRIBUTE_##name, address), \
-		       want_result, #name);                                                       \
+		       want_result, "attribute " #name " is asked");                              \
 		if ((want_result) == CUDA_SUCCESS)                                                \
-			TAP_IS(value_, want, #name " value");                                     \
+			TAP_IS(value_, want, "attribute " #name " has its value");                \
 	} while (0)
 
 static void test_attributes(void)
@@ -349,15 +368,18 @@ static void test_attributes(void)
 	       "a block has a range");
 	TAP_OK(base == p && size == 1000, "the range is the requested one");
 	TAP_IS(drv(cuMemGetAddressRange_v2)(NULL, NULL, p), CUDA_SUCCESS,
-	       "both outputs may be NULL");
-	TAP_IS(drv(cuMemGetAddressRange_v2)(&base, &size, p + 1000), CUDA_ERROR_NOT_FOUND, "past");
+	       "the outputs of a range may be NULL");
+	TAP_IS(drv(cuMemGetAddressRange_v2)(&base, &size, p + 1000), CUDA_ERROR_NOT_FOUND,
+	       "an address past a block has no range");
 	drv(cuMemFree_v2)(p);
-	TAP_IS(drv(cuMemGetAddressRange_v2)(&base, &size, p), CUDA_ERROR_NOT_FOUND, "freed");
+	TAP_IS(drv(cuMemGetAddressRange_v2)(&base, &size, p), CUDA_ERROR_NOT_FOUND,
+	       "a freed block has no range");
 	ATTR(unsigned, MEMORY_TYPE, p, CUDA_ERROR_INVALID_VALUE, 0);
 	unsigned type = 9;
 	void *out[] = {&type};
 	CUpointer_attribute ask[] = {CU_POINTER_ATTRIBUTE_MEMORY_TYPE};
-	TAP_IS(drv(cuPointerGetAttributes)(1, ask, out, p), CUDA_SUCCESS, "several at once");
+	TAP_IS(drv(cuPointerGetAttributes)(1, ask, out, p), CUDA_SUCCESS,
+	       "several attributes at once are read");
 	TAP_IS(type, 0, "several attributes at once do not fail, and are 0 if unknown");
 
 	drv(cuMemAddressReserve)(&at, 4 * PAGE, 0, 0, 0);
@@ -366,9 +388,11 @@ static void test_attributes(void)
 	drv(cuMemSetAccess)(at + PAGE, PAGE, &rw_0, 1);
 	ATTR(uint64_t, CONTEXT, at + PAGE, CUDA_SUCCESS, 0);
 	ATTR(unsigned char, IS_LEGACY_CUDA_IPC_CAPABLE, at + PAGE, CUDA_SUCCESS, 0);
-	TAP_IS(drv(cuMemGetAddressRange_v2)(&base, &size, at + PAGE + 5), CUDA_SUCCESS, "VMM");
-	TAP_OK(base == at + PAGE && size == PAGE, "the range of the physical handle");
-	TAP_IS(drv(cuMemFree_v2)(at + PAGE), CUDA_ERROR_INVALID_VALUE, "cuMemFree of it");
+	TAP_IS(drv(cuMemGetAddressRange_v2)(&base, &size, at + PAGE + 5), CUDA_SUCCESS,
+	       "mapped memory has a range");
+	TAP_OK(base == at + PAGE && size == PAGE, "mapped memory has the range of its handle");
+	TAP_IS(drv(cuMemFree_v2)(at + PAGE), CUDA_ERROR_INVALID_VALUE,
+	       "cuMemFree of mapped memory is refused");
 	TAP_IS(drv(cuMemFreeAsync)(at + PAGE, NULL), CUDA_ERROR_INVALID_VALUE,
 	       "cuMemFreeAsync of mapped memory is refused");
 	TAP_IS(drv(cuIpcGetMemHandle)(&ipc, at + PAGE), CUDA_ERROR_INVALID_VALUE,
@@ -389,23 +413,26 @@ static void test_two_devices(void)
 	drv(cuMemAlloc_v2)(&a, 4096);
 	drv(cuCtxSetCurrent)(ctx[1]);
 	drv(cuMemAlloc_v2)(&b, 4096);
-	TAP_IS(drv(cuMemcpyDtoD_v2)(b, a, 4096), CUDA_SUCCESS, "native memory of two devices");
+	TAP_IS(drv(cuMemcpyDtoD_v2)(b, a, 4096), CUDA_SUCCESS,
+	       "native memory of two devices is copied across");
 	drv(cuMemAddressReserve)(&at, 2 * PAGE, 0, 0, 0);
 	for (int d = 0; d < 2; d++) {
 		prop.location.id = desc[d].location.id = d;
-		TAP_IS(drv(cuMemCreate)(&h[d], PAGE, &prop, 0), CUDA_SUCCESS, "device %d", d);
+		TAP_IS(drv(cuMemCreate)(&h[d], PAGE, &prop, 0), CUDA_SUCCESS,
+		       "a handle of device %d is made", d);
 		drv(cuMemMap)(at + (size_t)d * PAGE, PAGE, 0, h[d], 0);
 		drv(cuMemSetAccess)(at + (size_t)d * PAGE, PAGE, &desc[d], 1);
 	}
 	TAP_IS(drv(cuMemcpyDtoD_v2)(at + PAGE, at, 64), CUDA_ERROR_INVALID_VALUE,
-	       "mapped for its own device only: no copy across");
+	       "memory mapped for its own device alone is not copied across");
 	TAP_IS(drv(cuMemcpy)(at + PAGE, at, 64), CUDA_ERROR_INVALID_VALUE,
 	       "cuMemcpy across devices is refused");
 	TAP_IS(drv(cuMemcpyPeer)(at + PAGE, ctx[1], at, ctx[0], 64), CUDA_SUCCESS,
 	       "cuMemcpyPeer across devices works");
 	drv(cuMemSetAccess)(at, 2 * PAGE, desc, 2);
-	TAP_IS(drv(cuMemcpyDtoD_v2)(at + PAGE, at, 64), CUDA_SUCCESS, "mapped for both");
-	TAP_IS(drv(cuCtxEnablePeerAccess)(ctx[0], 0), CUDA_SUCCESS, "peer access");
+	TAP_IS(drv(cuMemcpyDtoD_v2)(at + PAGE, at, 64), CUDA_SUCCESS,
+	       "memory mapped for two devices is copied across");
+	TAP_IS(drv(cuCtxEnablePeerAccess)(ctx[0], 0), CUDA_SUCCESS, "peer access is enabled");
 	TAP_IS(drv(cuCtxEnablePeerAccess)(ctx[0], 0), CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED,
 	       "peer access is enabled once");
 }
@@ -419,28 +446,31 @@ static void test_async(void)
 	sim_start("64M", NULL, NULL);
 	drv(cuStreamCreate)(&s, CU_STREAM_NON_BLOCKING);
 	before = free_memory();
-	TAP_IS(drv(cuMemAllocAsync)(&p, 4 * MIB, s), CUDA_SUCCESS, "stream-ordered");
+	TAP_IS(drv(cuMemAllocAsync)(&p, 4 * MIB, s), CUDA_SUCCESS,
+	       "stream-ordered memory is allocated");
 	gm_sim_hold(s);
-	TAP_IS(drv(cuMemFreeAsync)(p, s), CUDA_SUCCESS, "free it in order");
+	TAP_IS(drv(cuMemFreeAsync)(p, s), CUDA_SUCCESS, "stream-ordered memory is freed");
 	TAP_IS(drv(cuMemFreeAsync)(p, s), CUDA_ERROR_INVALID_VALUE,
 	       "stream-ordered memory is freed once");
 	TAP_IS(before - free_memory(), 4 * MIB, "the memory is in use until the stream frees it");
-	TAP_IS(gm_sim_release(s, -1u), 1, "now it does");
-	TAP_IS(free_memory(), before, "the memory is free then");
+	TAP_IS(gm_sim_release(s, -1u), 1, "the held stream frees the memory");
+	TAP_IS(free_memory(), before, "the memory is free when the stream has freed it");
 	drv(cuMemAlloc_v2)(&q, 512);
-	TAP_IS(drv(cuMemFreeAsync)(q, s), CUDA_SUCCESS, "memory of cuMemAlloc");
-	TAP_IS(free_memory(), before, "too");
+	TAP_IS(drv(cuMemFreeAsync)(q, s), CUDA_SUCCESS,
+	       "memory of cuMemAlloc is freed in a stream");
+	TAP_IS(free_memory(), before, "memory of cuMemAlloc is free when the stream has freed it");
 	CUmemPoolProps props = {.allocType = CU_MEM_ALLOCATION_TYPE_PINNED,
 				.location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = 0}};
-	TAP_IS(drv(cuMemPoolCreate)(&pool, &props), CUDA_SUCCESS, "a pool");
-	TAP_IS(drv(cuMemAllocFromPoolAsync)(&p, 512, pool, s), CUDA_SUCCESS, "serves");
+	TAP_IS(drv(cuMemPoolCreate)(&pool, &props), CUDA_SUCCESS, "a memory pool is made");
+	TAP_IS(drv(cuMemAllocFromPoolAsync)(&p, 512, pool, s), CUDA_SUCCESS,
+	       "a memory pool serves a block");
 	uint64_t used = 0, owner = 0;
 	drv(cuMemPoolGetAttribute)(pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT, &used);
-	TAP_IS(used, 512, "counts");
+	TAP_IS(used, 512, "a memory pool counts its block");
 	drv(cuPointerGetAttribute)(&owner, CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE, p);
 	TAP_OK(owner == (uint64_t)pool, "a pool is found by its memory");
 	TAP_IS(drv(cuMemPoolDestroy)(pool), CUDA_SUCCESS, "a pool is destroyed");
-	TAP_IS(drv(cuMemFree_v2)(p), CUDA_SUCCESS, "before its memory");
+	TAP_IS(drv(cuMemFree_v2)(p), CUDA_SUCCESS, "a block outlives its memory pool");
 }
 
 /* As an H100 answers with driver 580.159.04. */
@@ -453,27 +483,31 @@ static void test_host(void)
 	for (unsigned i = 0; i < 16; i++) {
 		const bool taken = i < 8, registered = !(i & CU_MEMHOSTREGISTER_IOMEMORY);
 		CUresult result = drv(cuMemHostAlloc)(&at, 4096, i);
-		TAP_IS(result, taken ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE, "flags %u", i);
-		TAP_IS(at != NULL, taken, "no memory is NULL");
+		TAP_IS(result, taken ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE,
+		       "host memory with flags %u is allocated or refused", i);
+		TAP_IS(at != NULL, taken, "host memory that is refused is NULL");
 		if (taken && drv(cuMemHostGetFlags)(&flags, at) == CUDA_SUCCESS)
-			TAP_IS(flags, i | CU_MEMHOSTALLOC_DEVICEMAP, "it is always mapped");
+			TAP_IS(flags, i | CU_MEMHOSTALLOC_DEVICEMAP,
+			       "allocated host memory is always mapped");
 		if (taken)
 			drv(cuMemFreeHost)(at);
 		result = drv(cuMemHostRegister_v2)(pages, sizeof pages, i);
 		TAP_IS(result, registered ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE,
-		       "registered with flags %u", i);
+		       "host memory is registered with flags %u, or refused", i);
 		if (registered && drv(cuMemHostGetFlags)(&flags, pages) == CUDA_SUCCESS)
-			TAP_IS(flags, (i & 1) | CU_MEMHOSTREGISTER_DEVICEMAP, "so is this");
+			TAP_IS(flags, (i & 1) | CU_MEMHOSTREGISTER_DEVICEMAP,
+			       "registered host memory is always mapped");
 		if (registered)
 			drv(cuMemHostUnregister)(pages);
 	}
 	at = pages;
-	TAP_IS(drv(cuMemHostAlloc)(&at, 0, 0), CUDA_SUCCESS, "0 bytes are no error");
-	TAP_OK(!at, "and no memory");
-	TAP_IS(drv(cuMemFreeHost)(NULL), CUDA_SUCCESS, "nor is a free of NULL");
+	TAP_IS(drv(cuMemHostAlloc)(&at, 0, 0), CUDA_SUCCESS, "0 bytes of host memory are no error");
+	TAP_OK(!at, "0 bytes of host memory are NULL");
+	TAP_IS(drv(cuMemFreeHost)(NULL), CUDA_SUCCESS, "a free of NULL as host memory succeeds");
 	TAP_IS(drv(cuMemHostAlloc)(&at, SIZE_MAX, 0), CUDA_ERROR_OUT_OF_MEMORY,
-	       "any size is valid");
-	TAP_IS(drv(cuMemHostAlloc)(NULL, 0, 0), CUDA_ERROR_INVALID_VALUE, "NULL is not");
+	       "any size of host memory is valid, if there is enough");
+	TAP_IS(drv(cuMemHostAlloc)(NULL, 0, 0), CUDA_ERROR_INVALID_VALUE,
+	       "NULL is refused as the output");
 }
 
 int main(void)

@@ -30,24 +30,25 @@ static void test_order(void)
 	drv(cuStreamCreate)(&b, CU_STREAM_NON_BLOCKING);
 	drv(cuStreamCreate)(&blocking, CU_STREAM_DEFAULT);
 	drv(cuEventCreate)(&e, CU_EVENT_DISABLE_TIMING);
-	TAP_IS(gm_sim_launch(a, note, "1"), CUDA_SUCCESS, "launch");
-	TAP_STR(ran(), "1", "runs at once by default");
+	TAP_IS(gm_sim_launch(a, note, "1"), CUDA_SUCCESS, "a kernel is launched");
+	TAP_STR(ran(), "1", "a kernel runs at once by default");
 	gm_sim_hold(a);
 	gm_sim_launch(a, note, "1");
 	gm_sim_launch(a, note, "2");
 	gm_sim_launch(b, note, "b");
 	TAP_STR(ran(), "b", "one stream does not hold another up");
-	TAP_IS(drv(cuStreamQuery)(a), CUDA_ERROR_NOT_READY, "the held one is busy");
-	TAP_IS(drv(cuStreamQuery)(b), CUDA_SUCCESS, "the other is done");
-	TAP_IS(gm_sim_release(a, 1), 1, "release one step");
-	TAP_STR(ran(), "1", "steps run in order");
+	TAP_IS(drv(cuStreamQuery)(a), CUDA_ERROR_NOT_READY, "a held stream is busy");
+	TAP_IS(drv(cuStreamQuery)(b), CUDA_SUCCESS, "a stream that is not held is done");
+	TAP_IS(gm_sim_release(a, 1), 1, "one step of a held stream is released");
+	TAP_STR(ran(), "1", "the steps of a stream run in order");
 	drv(cuEventRecord)(e, a);
-	TAP_IS(drv(cuEventQuery)(e), CUDA_ERROR_NOT_READY, "an event behind it");
+	TAP_IS(drv(cuEventQuery)(e), CUDA_ERROR_NOT_READY,
+	       "an event behind held work has not passed");
 	drv(cuStreamWaitEvent)(b, e, 0);
 	gm_sim_launch(b, note, "b");
-	TAP_STR(ran(), "", "a stream that waits for the event");
-	TAP_IS(gm_sim_release(a, -1u), 2, "release all");
-	TAP_STR(ran(), "2b", "lets it go on");
+	TAP_STR(ran(), "", "a stream that waits for the event does not run");
+	TAP_IS(gm_sim_release(a, -1u), 2, "all steps of a held stream are released");
+	TAP_STR(ran(), "2b", "a stream goes on when the event has passed");
 	TAP_IS(drv(cuEventQuery)(e), CUDA_SUCCESS, "the event has passed");
 
 	gm_sim_hold(blocking);
@@ -57,11 +58,11 @@ static void test_order(void)
 	TAP_STR(ran(), "a", "the legacy stream waits for blocking streams only");
 	gm_sim_hold(NULL);
 	gm_sim_release(blocking, -1u);
-	TAP_STR(ran(), "s", "itself held, it does not run");
+	TAP_STR(ran(), "s", "the legacy stream does not run while it is held");
 	gm_sim_launch(blocking, note, "t");
 	TAP_STR(ran(), "", "a blocking stream waits for the legacy one");
 	gm_sim_release(NULL, -1u);
-	TAP_STR(ran(), "0t", "both kernels run");
+	TAP_STR(ran(), "0t", "the kernels of the legacy and a blocking stream run in order");
 	drv(cuStreamDestroy_v2)(b);
 	TAP_IS(drv(cuStreamQuery)(b), CUDA_ERROR_INVALID_HANDLE, "a destroyed stream is unknown");
 	TAP_IS(drv(cuStreamDestroy_v2)(NULL), CUDA_ERROR_INVALID_HANDLE,
@@ -241,40 +242,43 @@ static void test_kernels(void)
 	drv(cuMemAlloc_v2)(&p, sizeof(int));
 	drv(cuMemsetD32_v2)(p, 1, 1);
 	TAP_IS(drv(cuModuleLoadData)(&module, "\177ELF, not ours"), CUDA_ERROR_INVALID_IMAGE,
-	       "a foreign image");
-	TAP_IS(drv(cuModuleLoadData)(&module, &image), CUDA_SUCCESS, "a module");
-	TAP_IS(drv(cuModuleGetFunction)(&f, module, "sub"), CUDA_ERROR_NOT_FOUND, "no such kernel");
-	TAP_IS(drv(cuModuleGetFunction)(&f, module, "add"), CUDA_SUCCESS, "a kernel");
+	       "a foreign image is refused");
+	TAP_IS(drv(cuModuleLoadData)(&module, &image), CUDA_SUCCESS, "a module is loaded");
+	TAP_IS(drv(cuModuleGetFunction)(&f, module, "sub"), CUDA_ERROR_NOT_FOUND,
+	       "an unknown kernel is not found");
+	TAP_IS(drv(cuModuleGetFunction)(&f, module, "add"), CUDA_SUCCESS, "a kernel is found");
 	gm_sim_hold(s);
-	TAP_IS(drv(cuLaunchKernel)(f, 1, 1, 1, 32, 1, 1, 0, s, args, NULL), CUDA_SUCCESS, "launch");
+	TAP_IS(drv(cuLaunchKernel)(f, 1, 1, 1, 32, 1, 1, 0, s, args, NULL), CUDA_SUCCESS,
+	       "a kernel with arguments is launched");
 	by = 100; /* arguments were read at the launch */
 	gm_sim_release(s, -1u);
 	drv(cuMemcpyDtoH_v2)(&value, p, sizeof value);
-	TAP_IS(value, 6, "1 + 5");
+	TAP_IS(value, 6, "the kernel added the arguments of its launch");
 	TAP_IS(drv(cuLaunchKernel)(f, 0, 1, 1, 1, 1, 1, 0, s, args, NULL), CUDA_ERROR_INVALID_VALUE,
-	       "an empty grid");
+	       "an empty grid is refused");
 	TAP_IS(drv(cuLibraryLoadData)(&library, &image, NULL, NULL, 0, NULL, NULL, 0), CUDA_SUCCESS,
-	       "a library");
+	       "a library is loaded");
 	TAP_IS(drv(cuLibraryGetKernel)(&k, library, "add"), CUDA_SUCCESS,
 	       "a library has its kernel");
 	TAP_IS(drv(cuStreamBeginCapture_v2)(s, CU_STREAM_CAPTURE_MODE_GLOBAL), CUDA_SUCCESS,
-	       "capture");
+	       "a capture of kernels begins");
 	TAP_IS(drv(cuLaunchKernel)((CUfunction)k, 1, 1, 1, 1, 1, 1, 0, s, args, NULL), CUDA_SUCCESS,
-	       "a launch in it");
-	TAP_IS(drv(cuStreamEndCapture)(s, &graph), CUDA_SUCCESS, "end");
+	       "a launch is captured");
+	TAP_IS(drv(cuStreamEndCapture)(s, &graph), CUDA_SUCCESS, "a capture of kernels ends");
 	drv(cuMemcpyDtoH_v2)(&value, p, sizeof value);
-	TAP_IS(value, 6, "nothing ran yet");
-	TAP_IS(drv(cuGraphInstantiateWithFlags)(&exec, graph, 0), CUDA_SUCCESS, "instantiate");
+	TAP_IS(value, 6, "nothing of the capture ran yet");
+	TAP_IS(drv(cuGraphInstantiateWithFlags)(&exec, graph, 0), CUDA_SUCCESS,
+	       "a graph is instantiated");
 	drv(cuGraphDestroy)(graph);
 	drv(cuGraphLaunch)(exec, s);
 	drv(cuGraphLaunch)(exec, s);
 	drv(cuStreamSynchronize)(s);
 	drv(cuMemcpyDtoH_v2)(&value, p, sizeof value);
-	TAP_IS(value, 206, "two launches of the graph");
-	TAP_IS(drv(cuGraphExecDestroy)(exec), CUDA_SUCCESS, "destroy");
+	TAP_IS(value, 206, "two launches of the graph add twice");
+	TAP_IS(drv(cuGraphExecDestroy)(exec), CUDA_SUCCESS, "an executable graph is destroyed");
 	TAP_IS(drv(cuGraphExecDestroy)(exec), CUDA_ERROR_INVALID_VALUE,
 	       "an executable graph is destroyed once");
-	TAP_IS(drv(cuModuleUnload)(module), CUDA_SUCCESS, "unload");
+	TAP_IS(drv(cuModuleUnload)(module), CUDA_SUCCESS, "a module is unloaded");
 	TAP_IS(drv(cuModuleUnload)(module), CUDA_ERROR_INVALID_HANDLE, "a module is unloaded once");
 }
 

@@ -12,11 +12,11 @@
 int main(void)
 {
 	TAP_IS(gm_sleep_pinned(16 * GM_GIB, 0, 15 * GM_GIB), 8 * GM_GIB,
-	       "at most half of the memory is pinned");
+	       "half of the memory at most is pinned");
 	TAP_IS(gm_sleep_pinned(16 * GM_GIB, GM_GIB, 5 * GM_GIB), 4 * GM_GIB,
 	       "an eighth of the memory stays unpinned, whoever uses the rest");
 	TAP_IS(gm_sleep_pinned(16 * GM_GIB, GM_GIB, GM_GIB), GM_GIB,
-	       "without room what is pinned stays so");
+	       "pinned memory stays so where there is no room");
 	TAP_IS(gm_sleep_pinned(16 * GM_GIB, 9 * GM_GIB, UINT64_MAX), 8 * GM_GIB,
 	       "an unknown room is no bound");
 	TAP_OK(gm_sleep_threads(1) == 0 && gm_sleep_threads(2) == 1 && gm_sleep_threads(96) == 8,

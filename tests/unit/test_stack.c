@@ -280,7 +280,8 @@ static void test_held(void)
 	unsigned held = 0;
 	for (uint64_t id = 1; id <= 2 * (uint64_t)GM_HELD_MOST; id++)
 		held += gm_held_stack(id << 20);
-	TAP_OK(held <= GM_HELD_MOST && held > GM_HELD_MOST / 2, "their number is bounded");
+	TAP_OK(held <= GM_HELD_MOST && held > GM_HELD_MOST / 2,
+	       "the number of held stacks is bounded");
 	TAP_IS(help_child("", run_forget, NULL), 0, "a child of fork holds no stacks");
 }
 

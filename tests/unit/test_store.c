@@ -68,9 +68,10 @@ static void parcels_across_banks(void)
 	gm_store_give(&store, parcels[2]);
 	gm_store_give(&store, parcels[1]);
 	TAP_OK(store.taken == 0 && store.kept == store.banks && !store.newest,
-	       "all are given back");
+	       "all parcels are given back");
 	gm_store_trim(&store);
-	TAP_OK(store.banks == 0 && store.kept == 0, "and their banks return to the system");
+	TAP_OK(store.banks == 0 && store.kept == 0,
+	       "the banks of parcels given back return to the system");
 }
 
 static void store_is_warm(void)
@@ -182,7 +183,7 @@ static void banks_past_the_bounds(void)
 	move.ring = NULL;
 	TAP_OK(gm_move_out(&move, pool, 0).result == CUDA_SUCCESS &&
 		       gm_move_in(&move, pool, 0).result == CUDA_SUCCESS && blocks_wrong() == 0,
-	       "without a ring the driver copies the rest");
+	       "the driver copies the rest where there is no ring");
 	tear_down("bound of registered banks");
 }
 

@@ -50,7 +50,7 @@ static void open_all(void)
 static void close_all(void)
 {
 	const char *why = NULL;
-	TAP_OK(gm_pool_is_valid(pool, &why), "valid");
+	TAP_OK(gm_pool_is_valid(pool, &why), "the pool is valid");
 	gm_streams_destroy(streams);
 	gm_pool_destroy(pool);
 	gm_context_forget_all();
@@ -131,13 +131,13 @@ static void stays_in_its_context(void)
 		crossed |= overlaps(&other, &freed[i]);
 	TAP_OK(other.base && !crossed, "another context gets none of the kept blocks");
 	place_end(&a);
-	TAP_OK(is_live(&other), "its block stays when the first context ends");
+	TAP_OK(is_live(&other), "another context's block stays when the first context ends");
 	crossed = false;
 	for (unsigned i = 0; i < GM_STREAMS_BATCH; i++) {
 		freed[i] = take_at(&b, GM_MIB);
 		crossed |= overlaps(&other, &freed[i]);
 	}
-	TAP_OK(!crossed, "its block is not handed out again");
+	TAP_OK(!crossed, "another context's block is not handed out again");
 	TAP_IS(gm_streams_kept(streams), 0, "no block of the first context is kept");
 	close_all();
 }
@@ -312,7 +312,7 @@ static void settles_the_others(void)
 	struct gm_context *ending = gm_context_ending(a.context->handle);
 	TAP_IS(gm_streams_drain(streams), BIG,
 	       "one context is ending: the other's kept blocks are drained");
-	TAP_OK(is_live(&first) && !is_live(&second), "only the other context's block is drained");
+	TAP_OK(is_live(&first) && !is_live(&second), "the other context's block alone is drained");
 	gm_context_ended(ending);
 	close_all();
 }
@@ -360,7 +360,7 @@ static void waits_for_other_threads(void)
 	TAP_IS(gm_streams_drain(streams), BIG, "a thread drains the kept blocks");
 	pthread_join(settler, &early);
 	TAP_OK(!early, "a thread that drains meanwhile waits for it");
-	TAP_IS(others, BIG, "it sees that memory was returned");
+	TAP_IS(others, BIG, "a thread that waited sees that memory was returned");
 	close_all();
 }
 

@@ -192,16 +192,16 @@ static void test_costs(void)
 	reset_code(GM_CALL_SPLIT);
 	for (unsigned i = 0; i < COSTS; i++)
 		before[i] = gm_sim_calls(costs[i].call);
-	TAP_OK(take(), "taken over");
+	TAP_OK(take(), "the driver's code is taken over");
 	for (unsigned i = 0; i < COSTS; i++)
-		TAP_IS(gm_sim_calls(costs[i].call) - before[i], costs[i].times, "times %s",
-		       costs[i].call);
+		TAP_IS(gm_sim_calls(costs[i].call) - before[i], costs[i].times,
+		       "a takeover has its number of calls of %s", costs[i].call);
 }
 
 static void check_refusal(const char *what, enum gm_takeover_end end)
 {
 	bool taken = take();
-	TAP_OK(!taken && report.end == end && report.step, "%s: %s", what,
+	TAP_OK(!taken && report.end == end && report.step, "%s: the takeover ends with: %s", what,
 	       gm_takeover_text(report.end));
 	TAP_OK(fake_is_native(&code), "%s: the code is the driver's again", what);
 }
@@ -329,7 +329,7 @@ static void test_sites(void)
 	bool sited = true, second = true;
 	c.sites = true;
 	reset_code(GM_CALL_SPLIT);
-	TAP_OK(gm_takeover(&c, &before) && before.sited, "taken over, with sites");
+	TAP_OK(gm_takeover(&c, &before) && before.sited, "the code is taken over with sites");
 	for (unsigned i = 0; i < GM_TAKEOVER_FUNCTIONS; i++)
 		sited = sited && saved[i] == 0xfffdc8 &&
 			fake_is_taken_by(&code, code.line[i], i, FAKE_SITED);
@@ -347,7 +347,7 @@ static void test_sites(void)
 	TAP_OK(gm_takeover(&c, &report) && !report.sited, "the second set is taken over");
 	for (unsigned i = 0; i < GM_TAKEOVER_FUNCTIONS; i++)
 		second = second && fake_is_taken_by(&code, code.line[i], i, FAKE_SECOND);
-	TAP_OK(second, "it calls the functions without return addresses");
+	TAP_OK(second, "the second set calls the functions without return addresses");
 	for (unsigned i = 0; i < GM_TAKEOVER_FUNCTIONS; i++) {
 		c = config();
 		c.sites = true;
@@ -355,7 +355,7 @@ static void test_sites(void)
 		code.f[FAKE_DRIVER + i][FAKE_SAVES].low ^= 1;
 		TAP_OK(gm_takeover(&c, &report) && !report.sited &&
 			       fake_is_taken_by(&code, code.line[MALLOC], MALLOC, FAKE_OURS),
-		       "an unknown return address: taken over without sites");
+		       "code with an unknown return address is taken over without sites");
 	}
 }
 
@@ -364,13 +364,15 @@ static void test_images(void)
 	struct gm_takeover_config c = config();
 	reset_code(GM_CALL_SPLIT);
 	c.images.helper = NULL;
-	TAP_OK(!gm_takeover(&c, &report) && report.end == GM_TAKEOVER_NO_HELPER, "no helper");
+	TAP_OK(!gm_takeover(&c, &report) && report.end == GM_TAKEOVER_NO_HELPER,
+	       "a takeover without a helper is refused");
 	c.images.helper = "no image at all, and of some length";
 	TAP_OK(!gm_takeover(&c, &report) && report.end == GM_TAKEOVER_NO_LOAD &&
 		       report.result == CUDA_ERROR_INVALID_IMAGE,
-	       "a helper that the driver does not take");
+	       "a helper that the driver does not take is refused");
 	c.images.helper = &empty;
-	TAP_OK(!gm_takeover(&c, &report) && report.end == GM_TAKEOVER_NO_LOAD, "a wrong one");
+	TAP_OK(!gm_takeover(&c, &report) && report.end == GM_TAKEOVER_NO_LOAD,
+	       "a wrong helper is refused");
 	TAP_OK(fake_is_native(&code), "the code is the driver's again");
 }
 
@@ -420,7 +422,7 @@ static void test_faults(void)
 		TAP_OK(nth > 1 && nth < MOST_CALLS, "%s is called, and then no more", calls[i]);
 		failures += nth - 1;
 	}
-	TAP_OK(failures > 20, "%u failures", failures);
+	TAP_OK(failures > 20, "%u failures of calls were met", failures);
 }
 
 int main(void)

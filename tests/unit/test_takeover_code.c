@@ -85,7 +85,8 @@ static void test_unknown(void)
 	TAP_OK(gm_insn_form(call, TARGET) == GM_CALL_WHOLE &&
 		       gm_insn_form(call, TARGET ^ 4) == GM_CALL_UNKNOWN,
 	       "bits outside of the field are not looked at");
-	TAP_OK(gm_insn_form((struct gm_insn){0, 0}, TARGET) == GM_CALL_UNKNOWN, "no call: unknown");
+	TAP_OK(gm_insn_form((struct gm_insn){0, 0}, TARGET) == GM_CALL_UNKNOWN,
+	       "a function without a call has an unknown form");
 }
 
 /* gm_helper_calls_malloc as read on an H200. */
@@ -103,7 +104,7 @@ static void test_find(void)
 	struct gm_insn code[12];
 	TAP_OK(gm_insn_call(function, 12) == &function[5], "the call in a function is found");
 	TAP_OK(gm_insn_target(GM_CALL_SPLIT, function[5]) == 0x7f93170c0f00,
-	       "it is the driver's malloc");
+	       "the call in a function is of the driver's malloc");
 	TAP_OK(!gm_insn_call(function, 5), "no call beyond the end of the code");
 	for (unsigned i = 0; i < 12; i++)
 		code[i] = function[i];
@@ -139,18 +140,20 @@ static void test_saved(void)
 		{"twice the bytes", 0, 0x400},
 	};
 	struct gm_insn code[N];
-	TAP_IS(gm_insn_saved_return(saves, &saves[CALL]), 0xfffdc8, "the place is found");
+	TAP_IS(gm_insn_saved_return(saves, &saves[CALL]), 0xfffdc8,
+	       "the place of the return address is found");
 	TAP_IS(gm_insn_saved_return(saves, &saves[STORE]), 0, "a store behind the call is not");
 	for (unsigned i = 0; i < sizeof others / sizeof *others; i++) {
 		memcpy(code, saves, sizeof code);
 		code[STORE].low ^= others[i].low;
 		code[STORE].high ^= others[i].high;
-		TAP_IS(gm_insn_saved_return(code, &code[CALL]), 0, "%s: it is unknown",
+		TAP_IS(gm_insn_saved_return(code, &code[CALL]), 0, "%s: the place is unknown",
 		       others[i].what);
 	}
 	memcpy(code, saves, sizeof code);
 	code[STORE].low ^= UINT64_C(0x5a) << 40;
-	TAP_IS(gm_insn_saved_return(code, &code[CALL]), 0xfffdc8 ^ 0x5a, "it may be elsewhere");
+	TAP_IS(gm_insn_saved_return(code, &code[CALL]), 0xfffdc8 ^ 0x5a,
+	       "the place of the return address may be elsewhere");
 }
 
 int main(void)

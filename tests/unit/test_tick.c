@@ -27,8 +27,10 @@ static void compare(const char *what)
 	spend(SPAN);
 	uint64_t last = gm_clock_ns(), to = gm_tick(), after = gm_clock_ns();
 	uint64_t ns = gm_tick_ns(from, to);
-	TAP_OK(is_within(ns, after - before), "%s: not longer than the interval around it", what);
-	TAP_OK(is_within(last - first, ns), "%s: not shorter than the interval inside it", what);
+	TAP_OK(is_within(ns, after - before),
+	       "%s: a time is not longer than the interval around it", what);
+	TAP_OK(is_within(last - first, ns), "%s: a time is not shorter than the interval inside it",
+	       what);
 	TAP_IS(gm_tick_ns(to, from), 0, "%s: no duration is negative", what);
 }
 
@@ -40,7 +42,7 @@ static void mixed(void)
 	uint64_t inner = gm_clock_ns(), to = gm_tick(), after = gm_clock_ns();
 	uint64_t ns = gm_tick_ns(before, to);
 	TAP_OK(is_within(inner - before, ns) && is_within(ns, after - before),
-	       "from a moment of the clock to one of the counter");
+	       "the time from the clock to the counter is right");
 	before = gm_clock_ns();
 	uint64_t from = gm_tick();
 	inner = gm_clock_ns();
@@ -48,7 +50,7 @@ static void mixed(void)
 	uint64_t end = gm_clock_ns() & ~(uint64_t)1;
 	ns = gm_tick_ns(from, end);
 	TAP_OK(is_within(end - inner, ns) && is_within(ns, end - before),
-	       "from a moment of the counter to one of the clock");
+	       "the time from the counter to the clock is right");
 }
 
 /* The clock time of a moment lies between two readings around it. Tolerance: the accuracy of a
@@ -81,9 +83,9 @@ static void times(void)
 int main(void)
 {
 	uint64_t moment = gm_tick(), end = gm_clock_ns() + PATIENCE;
-	TAP_OK(gm_tick_is_clock(moment), "at first moments are the clock's");
+	TAP_OK(gm_tick_is_clock(moment), "moments are the clock's at first");
 	TAP_OK(moment <= gm_clock_ns() && gm_clock_ns() - moment < end,
-	       "such moments are the clock's time");
+	       "moments of the clock are its time");
 	compare("the clock");
 	gm_tick_calibrate();
 	TAP_OK(gm_tick_is_clock(gm_tick()),

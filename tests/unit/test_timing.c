@@ -72,12 +72,14 @@ static void longer(void)
 {
 	struct gm_timing timed = {100, GM_PACE}, not = {0};
 	struct gm_timing call = gm_timing_of(timed, 0);
-	TAP_OK(call.start == 100 && call.calls == GM_PACE, "a call like all others");
-	TAP_IS(gm_timing_of(not, 0).start, 0, "one that is not timed");
+	TAP_OK(call.start == 100 && call.calls == GM_PACE, "a timed call counts for all others");
+	TAP_IS(gm_timing_of(not, 0).start, 0, "a call that is not timed has no start");
 	call = gm_timing_of(timed, 150);
-	TAP_OK(call.start == 100 && call.calls == 1, "one that takes longer counts for itself");
+	TAP_OK(call.start == 100 && call.calls == 1,
+	       "a timed call that takes longer counts for itself");
 	call = gm_timing_of(not, 150);
-	TAP_OK(call.start == 150 && call.calls == 1, "such a call is timed from there on");
+	TAP_OK(call.start == 150 && call.calls == 1,
+	       "a call that takes longer is timed from there on");
 	TAP_IS(gm_timing_ns((struct gm_timing){2, GM_PACE}, 102), 100 * GM_PACE,
 	       "the time of a call is multiplied by its count");
 }

@@ -159,13 +159,13 @@ static void training(const char *data)
 	char path[LINE];
 	struct trace trace = {0};
 	snprintf(path, sizeof path, "%s/traces/training_step.csv.gz", data);
-	if (!TAP_OK(read_rmm(path, &trace), "%s is read", path))
+	if (!TAP_OK(read_rmm(path, &trace), "the trace %s is read", path))
 		return;
 	struct gm_pool *pool = fake_pool(DEVICE, UINT64_MAX);
 	TAP_OK(play(pool, &trace), "training step: every request is served");
 	TAP_OK((double)trace.peak >= 0.95 * (double)fake_stats(pool).mapped_peak,
-	       "at least 95%% of the mapped peak was requested");
-	TAP_OK(fake_valid(pool), "valid");
+	       "the program requested 95%% of the mapped peak or more");
+	TAP_OK(fake_valid(pool), "the pool is valid");
 	tell(pool, &trace);
 	fake_end(pool, "training step");
 	forget(&trace);
@@ -176,12 +176,12 @@ static void minimalloc(const char *data, char letter)
 	char path[LINE];
 	struct trace trace = {0};
 	snprintf(path, sizeof path, "%s/minimalloc/%c.1048576.csv", data, letter);
-	if (!TAP_OK(read_minimalloc(path, &trace), "%s is read", path))
+	if (!TAP_OK(read_minimalloc(path, &trace), "the trace %s is read", path))
 		return;
 	struct gm_pool *pool = fake_pool(DEVICE, trace.peak / 100 * 105);
 	TAP_OK(play(pool, &trace), "%c: every request is served a twentieth above the optimum",
 	       letter);
-	TAP_OK(fake_valid(pool), "valid");
+	TAP_OK(fake_valid(pool), "the pool is valid");
 	tell(pool, &trace);
 	fake_end(pool, "MiniMalloc");
 	forget(&trace);

@@ -286,8 +286,8 @@ static void refused(void)
 	trim_start();
 	gm_msg_set_level(GM_MSG_WARN);
 	TAP_OK(atomic_load(&test.made) == 1 && !atomic_load(&gm_trim_wanted),
-	       "if no thread can be made, there is no further attempt");
-	TAP_IS(atomic_load(&test.trims), 0, "without a thread no memory is returned");
+	       "no further thread is tried after one that cannot be made");
+	TAP_IS(atomic_load(&test.trims), 0, "no memory is returned without a thread");
 }
 
 /* --- exit, in a child --- */

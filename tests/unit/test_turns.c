@@ -245,7 +245,7 @@ static void at_once(void)
 	       "all have too little: nobody sleeps in vain");
 	processes[0].refuses = processes[1].refuses = true;
 	TAP_OK(!allocate(50 * MIB, &took) && took == 0,
-	       "without GPUMEM_SLEEP a process is not there");
+	       "a process without GPUMEM_SLEEP is not there");
 }
 
 static bool is_about(uint64_t took, uint64_t bound)
@@ -266,7 +266,8 @@ static void bounds(void)
 	       "the minimum after a wake is not counted, 60 s at most");
 	BEGIN(GM_TURN_IDLE);
 	processes[0].moves = 12000 * MS;
-	TAP_OK(allocate(50 * MIB, &took) && is_about(took, 12000 * MS), "nor is a long move");
+	TAP_OK(allocate(50 * MIB, &took) && is_about(took, 12000 * MS),
+	       "a long move does not count as a wait");
 }
 
 /* A program that takes memory until a call fails, beside one that works. */
@@ -279,7 +280,7 @@ static void in_vain(void)
 	TAP_OK(!allocate(50 * MIB, &took) && is_about(took, GM_TURNS_BRIEF),
 	       "after a wait in vain the next allocation waits 0.1 s");
 	processes[0].reply.state = GM_TURN_IDLE;
-	TAP_OK(allocate(50 * MIB, &took), "which is enough for a process that is idle");
+	TAP_OK(allocate(50 * MIB, &took), "a brief wait is enough for a process that is idle");
 	BEGIN(GM_TURN_BUSY);
 	allocate(50 * MIB, &took);
 	gm_turns_begin(&turn, GM_REST_ANY, 0, 0);
@@ -288,7 +289,7 @@ static void in_vain(void)
 	gm_turns_end(&turn);
 	now += GM_TURNS_PAUSE;
 	TAP_OK(!allocate(50 * MIB, &took) && is_about(took, GM_TURNS_PATIENCE),
-	       "and so do allocations a minute later");
+	       "an allocation waits as long as ever a minute later");
 }
 
 static void order(void)
@@ -300,16 +301,17 @@ static void order(void)
 	TAP_OK(!allocate(5 * MIB, &took) && orders == 0 && is_about(took, GM_TURNS_MOST),
 	       "another waits longer: nothing is taken, and nobody is asked to sleep");
 	processes[1].reply.waits = now + 5000 * MS;
-	TAP_OK(allocate(50 * MIB, &took) && orders == 1, "one that began later does not matter");
+	TAP_OK(allocate(50 * MIB, &took) && orders == 1,
+	       "another wait that began later does not matter");
 
 	BEGIN(GM_TURN_BUSY, GM_TURN_BUSY);
 	gm_turns_begin(&turn, GM_REST_ANY, 0, 0);
 	processes[0].reply.waits = now; /* its nonce is 49, ours is 50 */
 	TAP_OK(!gm_turns_may_take(&turn),
-	       "of two that began together the smaller nonce goes first");
+	       "the smaller nonce goes first of two that began together");
 	processes[0].reply.waits = 0;
 	processes[1].reply.waits = now; /* 51 */
-	TAP_OK(!gm_turns_may_take(&turn), "no more is asked for 10 ms");
+	TAP_OK(!gm_turns_may_take(&turn), "no further request is made for 10 ms");
 	now += GM_TURNS_EVERY;
 	TAP_OK(gm_turns_may_take(&turn), "the larger nonce waits");
 	gm_turns_end(&turn);
@@ -340,10 +342,11 @@ static void vain_sleeps(void)
 	gm_turns_begin(&turn, GM_REST_ANY, 0, 0);
 	gm_turns_may_take(&turn);
 	now += GM_TURNS_EVERY;
-	TAP_OK(gm_turns_may_take(&turn) && orders == 0, "nor for a wake of more than there is");
+	TAP_OK(gm_turns_may_take(&turn) && orders == 0,
+	       "nobody sleeps for a wake of more than there is");
 	away = 70 * MIB;
 	now += GM_TURNS_EVERY;
-	TAP_OK(gm_turns_may_take(&turn) && orders == 1, "one that fits has its sleeper");
+	TAP_OK(gm_turns_may_take(&turn) && orders == 1, "a wake that fits has its sleeper");
 	gm_turns_end(&turn);
 	away = 0;
 }
@@ -354,9 +357,9 @@ static void wakes(void)
 	BEGIN(GM_TURN_IDLE);
 	gm_turns_begin(&turn, GM_REST_ANY, 0, 0);
 	TAP_OK(gm_turns_may_take(&turn) && orders == 0, "a wake first tries without a request");
-	TAP_IS(gm_turns_reclaim(&turn), 7, "then others return idle memory");
+	TAP_IS(gm_turns_reclaim(&turn), 7, "other processes return idle memory to a wake");
 	now += GM_TURNS_EVERY;
-	TAP_OK(gm_turns_may_take(&turn) && orders == 1, "then it asks");
+	TAP_OK(gm_turns_may_take(&turn) && orders == 1, "a wake asks a process to sleep at last");
 	gm_turns_end(&turn);
 }
 
@@ -367,14 +370,13 @@ static void calls_of_the_driver(void)
 	began = now;
 	gm_door_enter();
 	TAP_OK(gm_turns_retry(0, 0, &since) && orders == 1, "a call of the driver is retried");
-	TAP_OK(since == began && now > began,
-	       "after the sleep; its wait goes on from its beginning");
-	TAP_OK(!gm_turns_retry(0, 0, &since), "it is not retried if nothing changes any more");
+	TAP_OK(since == began && now > began, "a retry waits from its beginning, after the sleep");
+	TAP_OK(!gm_turns_retry(0, 0, &since), "a call is not retried if nothing changes any more");
 	BEGIN(GM_TURN_IDLE, GM_TURN_BUSY);
 	processes[1].reply.waits = 1;
 	began = now, since = 0;
 	TAP_OK(!gm_turns_retry(0, 0, &since) && now == began,
-	       "inside the door it fails at once if another waits longer");
+	       "a call inside the door fails at once if another waits longer");
 	gm_door_leave();
 }
 
@@ -382,7 +384,7 @@ int main(void)
 {
 	struct gm_turn turn;
 	gm_shim_devices[0].pool = (struct gm_pool *)&turn;
-	TAP_OK(!gm_turns_begin(&turn, 0, 0, 0), "without GPUMEM_SLEEP there are no turns");
+	TAP_OK(!gm_turns_begin(&turn, 0, 0, 0), "there are no turns without GPUMEM_SLEEP");
 	gm_door_begin(wake);
 	who_sleeps();
 	at_once();

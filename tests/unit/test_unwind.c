@@ -82,18 +82,18 @@ static void test_steps(void)
 	__asm__ volatile("pushfq\n\torq $0x100, (%%rsp)\n\tpopfq" ::: "memory", "cc");
 	work();
 	__asm__ volatile("pushfq\n\tandq $~0x100, (%%rsp)\n\tpopfq" ::: "memory", "cc");
-	TAP_OK(compared > 1000, "it was traced: %u walks", compared);
-	TAP_IS(wrong, 0, "libgcc's frames at each instruction");
+	TAP_OK(compared > 1000, "%u walks were compared while each instruction trapped", compared);
+	TAP_IS(wrong, 0, "the frames are libgcc's at each instruction");
 #endif
 }
 
 int main(void)
 {
-	TAP_OK(gm_cfi_open(), "there is libgcc");
+	TAP_OK(gm_cfi_open(), "libgcc's unwinder is found");
 	signal(SIGUSR1, signal_handle);
 	work();
-	TAP_OK(compared > 5, "some walks");
-	TAP_IS(wrong, 0, "libgcc's frames, also of a signal handler");
+	TAP_OK(compared > 5, "some walks were compared");
+	TAP_IS(wrong, 0, "the frames are libgcc's, also of a signal handler");
 	if (!getenv("TEST_UNDER")) /* memcheck does not stop after each instruction */
 		test_steps();
 	return tap_done();

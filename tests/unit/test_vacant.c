@@ -37,9 +37,9 @@ static void serves_others(void)
 	TAP_OK(fake_is_mapped(block.base) && !fake_is_mapped(block.base + CHUNK) &&
 		       !fake_is_mapped(block.base + 2 * CHUNK) &&
 		       fake_is_mapped(block.base + 3 * CHUNK),
-	       "their places are not mapped, those beside them are");
-	TAP_IS(fake_stats(pool).vacant, 2 * CHUNK, "they are counted as vacant");
-	TAP_IS(fake_stats(pool).idle, 2 * CHUNK, "their memory is idle");
+	       "vacant places are not mapped, those beside them are");
+	TAP_IS(fake_stats(pool).vacant, 2 * CHUNK, "two chunks are counted as vacant");
+	TAP_IS(fake_stats(pool).idle, 2 * CHUNK, "the memory of vacant places is idle");
 	TAP_IS(fake_stats(pool).handed_out, PARTS * CHUNK, "the block is as long as before");
 	TAP_OK(gm_pool_find(pool, block.base + CHUNK + 5, &found) && found.live &&
 		       found.base == block.base,
@@ -47,14 +47,14 @@ static void serves_others(void)
 	struct gm_block other = fake_alloc(pool, 2 * CHUNK);
 	TAP_OK(other.base && !fake_stats(pool).idle, "the memory serves another block");
 	TAP_OK(other.base + 2 * CHUNK <= block.base || other.base >= block.base + PARTS * CHUNK,
-	       "at other addresses");
-	TAP_IS(fake.calls[FAKE_CREATE], created, "without new memory");
+	       "another block lies at other addresses");
+	TAP_IS(fake.calls[FAKE_CREATE], created, "another block needs no new memory");
 	gm_pool_free(pool, other.base, NULL, NULL);
 	TAP_IS(gm_pool_occupy(pool, block.base, PARTS * CHUNK), CUDA_SUCCESS,
 	       "the block gets memory again");
-	TAP_IS(fake.calls[FAKE_CREATE], created, "which is idle memory");
+	TAP_IS(fake.calls[FAKE_CREATE], created, "a place gets idle memory, not new memory");
 	TAP_OK(fake_is_mapped(block.base + CHUNK) && fake_is_mapped(block.base + 2 * CHUNK),
-	       "at its places");
+	       "the places of a block are mapped again");
 	TAP_OK(!fake_stats(pool).vacant && !fake_stats(pool).idle && fake_valid(pool),
 	       "nothing is vacant or idle");
 	gm_pool_free(pool, block.base, NULL, NULL);
@@ -68,18 +68,21 @@ static void new_memory(void)
 	gm_pool_vacate(pool, block.base, 2 * CHUNK);
 	struct gm_block other = fake_alloc(pool, 3 * CHUNK);
 	TAP_OK(other.base, "vacant places do not count against the limit");
-	TAP_IS(physical(), PARTS * CHUNK + CHUNK, "and physical memory stays below it");
+	TAP_IS(physical(), PARTS * CHUNK + CHUNK, "physical memory stays below the limit");
 	TAP_IS(gm_pool_occupy(pool, block.base, PARTS * CHUNK), CUDA_ERROR_OUT_OF_MEMORY,
-	       "at the limit there is no memory for the places");
-	TAP_OK(fake_stats(pool).vacant == 2 * CHUNK && fake_valid(pool), "they stay vacant");
+	       "there is no memory for vacant places at the limit");
+	TAP_OK(fake_stats(pool).vacant == 2 * CHUNK && fake_valid(pool),
+	       "places without memory stay vacant");
 	gm_pool_free(pool, other.base, NULL, NULL);
-	TAP_IS(gm_pool_occupy(pool, block.base, PARTS * CHUNK), CUDA_SUCCESS, "later there is");
+	TAP_IS(gm_pool_occupy(pool, block.base, PARTS * CHUNK), CUDA_SUCCESS,
+	       "the places get memory when another block is freed");
 	gm_pool_give_back(pool, 0, false);
 	gm_pool_vacate(pool, block.base, CHUNK);
 	gm_pool_give_back(pool, 0, false);
 	TAP_IS(physical(), (PARTS - 1) * CHUNK, "the memory of a place can go to the driver");
 	TAP_IS(gm_pool_occupy(pool, block.base, CHUNK), CUDA_SUCCESS, "the place gets new memory");
-	TAP_OK(physical() == PARTS * CHUNK && fake_valid(pool), "as much as before");
+	TAP_OK(physical() == PARTS * CHUNK && fake_valid(pool),
+	       "the memory in use is as much as before");
 	gm_pool_free(pool, block.base, NULL, NULL);
 	fake_end(pool, "new memory");
 }
@@ -96,7 +99,8 @@ static void exchanged(void)
 	TAP_IS(fake_stats(pool).idle, 6 * CHUNK, "all memory is idle in longer chunks");
 	TAP_IS(gm_pool_occupy(pool, block.base, 2 * CHUNK), CUDA_SUCCESS,
 	       "places get memory in exchange for idle chunks of other sizes");
-	TAP_OK(fake_valid(pool) && physical() <= 6 * CHUNK, "within the limit");
+	TAP_OK(fake_valid(pool) && physical() <= 6 * CHUNK,
+	       "an exchange of chunks stays within the limit");
 	gm_pool_free(pool, block.base, NULL, NULL);
 	fake_end(pool, "exchanged");
 }
@@ -110,12 +114,13 @@ static void freed(void)
 	gm_pool_vacate(pool, block.base + 3 * CHUNK, CHUNK);
 	TAP_IS(gm_pool_free(pool, block.base, NULL, NULL), CUDA_SUCCESS,
 	       "a block with vacant places is freed");
-	TAP_OK(fake_valid(pool) && !fake_stats(pool).vacant, "its places end");
-	TAP_IS(fake_stats(pool).idle, PARTS * CHUNK, "its other memory is idle");
+	TAP_OK(fake_valid(pool) && !fake_stats(pool).vacant, "the places of a freed block end");
+	TAP_IS(fake_stats(pool).idle, PARTS * CHUNK, "the other memory of a freed block is idle");
 	TAP_IS(fake_stats(pool).mapped, (PARTS + 1) * CHUNK, "no more is mapped than there is");
 	TAP_IS(gm_pool_free(pool, block.base, NULL, NULL), CUDA_ERROR_INVALID_VALUE,
 	       "a second free is refused");
-	TAP_OK(fake_alloc(pool, CHUNK).base && fake_valid(pool), "the memory serves others");
+	TAP_OK(fake_alloc(pool, CHUNK).base && fake_valid(pool),
+	       "the memory of a freed block serves others");
 	gm_pool_vacate(pool, second.base, CHUNK);
 	fake_end(pool, "a pool with a vacant place");
 }
@@ -129,14 +134,16 @@ static void refused(void)
 	TAP_IS(gm_pool_vacate(pool, block.base, CHUNK + CHUNK / 2), CHUNK,
 	       "a chunk that another block shares stays");
 	TAP_IS(gm_pool_vacate(pool, block.base, CHUNK), 0, "a vacant place has nothing to vacate");
-	TAP_IS(gm_pool_vacate(pool, block.base, 64 * CHUNK), 0, "not beyond the end of the block");
-	TAP_IS(gm_pool_vacate(pool, 4096, CHUNK), 0, "not outside of the pool");
+	TAP_IS(gm_pool_vacate(pool, block.base, 64 * CHUNK), 0,
+	       "nothing beyond the end of the block is vacated");
+	TAP_IS(gm_pool_vacate(pool, 4096, CHUNK), 0, "nothing outside of the pool is vacated");
 	gm_pool_pin(pool, pinned.base, 4096);
 	TAP_IS(gm_pool_vacate(pool, pinned.base, CHUNK), 0, "a pinned block stays");
-	TAP_IS(gm_pool_occupy(pool, 4096, CHUNK), CUDA_SUCCESS, "elsewhere nothing is vacant");
+	TAP_IS(gm_pool_occupy(pool, 4096, CHUNK), CUDA_SUCCESS,
+	       "nothing outside of the pool is vacant");
 	TAP_IS(gm_pool_pin(pool, block.base, 8), CUDA_SUCCESS, "a block with a place is pinned");
 	TAP_OK(!fake_stats(pool).vacant && fake_is_mapped(block.base),
-	       "its place got memory before");
+	       "the place of a pinned block got memory before");
 	gm_pool_free(pool, beside.base, NULL, NULL);
 	TAP_IS(gm_pool_vacate(pool, beside.base, CHUNK / 4), 0, "a freed block has no place");
 	TAP_OK(fake_valid(pool), "the pool is valid");
@@ -178,15 +185,16 @@ static void waited_for(void)
 	gm_pool_vacate(pool, first.base, CHUNK);
 	gm_pool_vacate(pool, second.base, CHUNK);
 	TAP_IS(gm_pool_free(pool, first.base, NULL, NULL), CUDA_SUCCESS,
-	       "where frees are deferred a block with a place is freed");
-	TAP_IS(waits, 1, "after a wait for its work");
-	TAP_OK(!fake_stats(pool).retired && fake_valid(pool), "and is not retired");
+	       "a block with a place is freed where frees are deferred");
+	TAP_IS(waits, 1, "a free of a block with a place waits for its work");
+	TAP_OK(!fake_stats(pool).retired && fake_valid(pool),
+	       "a block with a place is not retired after the wait");
 	captures = true;
 	TAP_IS(gm_pool_free(pool, second.base, NULL, NULL), CUDA_SUCCESS,
-	       "while nothing can wait, the block is freed");
+	       "a block with a place is freed while nothing can wait");
 	TAP_OK(!fake_stats(pool).vacant && fake_stats(pool).retired == 2 * CHUNK,
-	       "its place got memory, and it is retired");
-	TAP_OK(waits == 1 && fake_valid(pool), "without a wait");
+	       "a block freed without a wait got memory, and is retired");
+	TAP_OK(waits == 1 && fake_valid(pool), "a free during a capture does not wait");
 	captures = false;
 	gm_pool_drain(pool);
 	fake_end(pool, "waited for");
@@ -199,7 +207,7 @@ static void peers(void)
 	gm_pool_vacate(pool, block.base, CHUNK);
 	TAP_IS(gm_pool_grant(pool, PEER), CUDA_SUCCESS, "a peer is granted access beside a place");
 	TAP_IS(gm_pool_occupy(pool, block.base, CHUNK), CUDA_SUCCESS, "the place gets memory");
-	TAP_IS(fake.n_access, 2, "that the peer may use");
+	TAP_IS(fake.n_access, 2, "the peer may use the memory of the place");
 	TAP_OK(fake_valid(pool), "the pool is valid");
 	gm_pool_free(pool, block.base, NULL, NULL);
 	fake_end(pool, "peers");
@@ -218,26 +226,29 @@ static void hosted(void)
 	struct gm_block other = fake_alloc(pool, 3 * CHUNK);
 	TAP_OK(other.base && gm_pool_is_vacant(pool, block.base), "an access to a place faults");
 	TAP_IS(gm_pool_occupy_host(pool, block.base, CHUNK), CUDA_SUCCESS,
-	       "at the limit a place gets memory of the host");
-	TAP_IS(fake.prop.location.type, 3, "which is made at a node of the host");
+	       "a place gets memory of the host at the limit");
+	TAP_IS(fake.prop.location.type, 3, "memory of the host is made at a node of the host");
 	TAP_OK(fake_is_mapped(block.base) && !fake_is_mapped(block.base + CHUNK),
-	       "it is mapped at the place");
+	       "memory of the host is mapped at the place");
 	TAP_OK(!gm_pool_is_vacant(pool, block.base) && gm_pool_is_vacant(pool, block.base + CHUNK),
-	       "whose accesses do not fault");
+	       "accesses to a place with memory of the host do not fault");
 	TAP_OK(fake_stats(pool).hosted == CHUNK && fake_stats(pool).vacant == 2 * CHUNK,
 	       "the place is counted as hosted, and as vacant still");
 	TAP_OK(fake_stats(pool).mapped == 5 * CHUNK && fake_valid(pool), "the pool is valid");
 	gm_pool_free(pool, other.base, NULL, NULL);
-	TAP_IS(gm_pool_occupy(pool, block.base, CHUNK), CUDA_SUCCESS, "a place with memory");
-	TAP_IS(fake_stats(pool).hosted, CHUNK, "keeps it");
-	TAP_IS(gm_pool_vacate(pool, block.base, CHUNK), 0, "to vacate it makes nothing idle");
+	TAP_IS(gm_pool_occupy(pool, block.base, CHUNK), CUDA_SUCCESS,
+	       "a place with memory of the host succeeds to get memory");
+	TAP_IS(fake_stats(pool).hosted, CHUNK, "a place with memory of the host keeps it");
+	TAP_IS(gm_pool_vacate(pool, block.base, CHUNK), 0,
+	       "a place with memory of the host has nothing to make idle");
 	TAP_OK(!fake_stats(pool).hosted && gm_pool_is_vacant(pool, block.base) &&
 		       !fake_is_mapped(block.base),
-	       "but releases the memory of the host");
-	TAP_IS(physical(), 3 * CHUNK, "to the driver");
+	       "a place that is vacated releases the memory of the host");
+	TAP_IS(physical(), 3 * CHUNK, "the memory of the host returns to the driver");
 	TAP_IS(gm_pool_occupy(pool, block.base, 2 * CHUNK), CUDA_SUCCESS,
-	       "then it gets memory of the device");
-	TAP_OK(!fake_stats(pool).vacant && fake_valid(pool), "and is not vacant");
+	       "a vacated place gets memory of the device");
+	TAP_OK(!fake_stats(pool).vacant && fake_valid(pool),
+	       "a place with memory of the device is not vacant");
 	gm_pool_free(pool, block.base, NULL, NULL);
 	fake_end(pool, "hosted");
 }
@@ -253,7 +264,7 @@ static void hosted_until_the_end(void)
 	       "a block with memory of the host is freed");
 	TAP_OK(!fake_stats(pool).hosted && !fake_stats(pool).vacant && physical() == 3 * CHUNK &&
 		       fake_valid(pool),
-	       "that memory ends with it");
+	       "memory of the host ends with its block");
 	gm_pool_vacate(pool, rest.base, CHUNK);
 	gm_pool_occupy_host(pool, rest.base, CHUNK);
 	fake_end(pool, "a pool with memory of the host");
@@ -268,11 +279,13 @@ static void hosted_for_peers(void)
 	gm_pool_give_back(pool, 0, false);
 	const unsigned before = fake.calls[FAKE_ACCESS];
 	TAP_IS(gm_pool_grant(pool, PEER), CUDA_SUCCESS, "a peer is granted access later");
-	TAP_IS(fake.calls[FAKE_ACCESS] - before, 1, "to the place with memory of the host alone");
-	TAP_OK(fake.n_access == 1 && fake.access[0].location.id == PEER, "for the peer");
+	TAP_IS(fake.calls[FAKE_ACCESS] - before, 1,
+	       "a grant opens the place with memory of the host alone");
+	TAP_OK(fake.n_access == 1 && fake.access[0].location.id == PEER,
+	       "a grant opens memory of the host for the peer");
 	gm_pool_occupy_host(pool, block.base + CHUNK, CHUNK);
 	TAP_OK(fake.calls[FAKE_ACCESS] - before == 2 && fake.n_access == 2,
-	       "further memory of the host has it from the beginning");
+	       "further memory of the host is open to the peer from the beginning");
 	TAP_OK(fake_valid(pool), "the pool is valid");
 	fake_end(pool, "hosted for peers");
 }
@@ -290,17 +303,19 @@ static void hosted_faults(void)
 		       "%s fails: no memory of the host", fake_names[calls[i]]);
 		TAP_OK(gm_pool_is_vacant(pool, block.base) && !fake_stats(pool).hosted &&
 			       physical() == CHUNK && fake_valid(pool),
-		       "the place is vacant as before");
+		       "the place is vacant as before the failure");
 	}
 	gm_pool_occupy_host(pool, block.base, CHUNK);
 	fake.fail[FAKE_UNMAP] = 1;
-	TAP_IS(gm_pool_vacate(pool, block.base, CHUNK), 0, "unmap fails");
+	TAP_IS(gm_pool_vacate(pool, block.base, CHUNK), 0,
+	       "a place whose unmap fails makes nothing idle");
 	TAP_OK(!gm_pool_is_vacant(pool, block.base) && fake_stats(pool).hosted == CHUNK,
-	       "the memory of the host stays");
+	       "the memory of the host stays when an unmap fails");
 	fake.fail[FAKE_UNMAP] = 1;
 	TAP_IS(gm_pool_free(pool, block.base, NULL, NULL), CUDA_ERROR_NOT_READY,
-	       "so it does where a free would end it");
-	TAP_OK(fake_stats(pool).hosted == CHUNK && fake_valid(pool), "and the block lives");
+	       "a free fails that cannot end memory of the host");
+	TAP_OK(fake_stats(pool).hosted == CHUNK && fake_valid(pool),
+	       "a block lives whose free failed");
 	TAP_IS(gm_pool_free(pool, block.base, NULL, NULL), CUDA_SUCCESS, "a later free succeeds");
 	fake_end(pool, "hosted faults");
 }
@@ -311,14 +326,16 @@ static void lacks(void)
 {
 	struct gm_pool *pool = open_pool(GM_GIB, 4 * CHUNK);
 	struct gm_block block = fake_alloc(pool, 3 * CHUNK);
-	TAP_IS(gm_pool_lack(pool, 2 * CHUNK), CHUNK, "what exceeds the limit lacks");
-	TAP_IS(gm_pool_lack(pool, CHUNK), CHUNK, "below the limit all may lack");
-	TAP_IS(gm_pool_lack(pool, 1), GM_POOL_GRANULE, "in whole granules");
-	TAP_IS(gm_pool_lack(pool, CHUNK + 1), GM_POOL_GRANULE, "beyond the limit, too");
+	TAP_IS(gm_pool_lack(pool, 2 * CHUNK), CHUNK, "bytes that exceed the limit are lacking");
+	TAP_IS(gm_pool_lack(pool, CHUNK), CHUNK,
+	       "all bytes of a block may be lacking below the limit");
+	TAP_IS(gm_pool_lack(pool, 1), GM_POOL_GRANULE, "whole granules are lacking");
+	TAP_IS(gm_pool_lack(pool, CHUNK + 1), GM_POOL_GRANULE,
+	       "whole granules are lacking beyond the limit, too");
 	TAP_IS(gm_pool_lack(pool, 8 * CHUNK), 7 * CHUNK, "more than the block has can lack");
 	gm_pool_vacate(pool, block.base, CHUNK);
 	TAP_IS(gm_pool_lack(pool, 2 * CHUNK), 2 * CHUNK, "a vacant place makes room");
-	TAP_IS(gm_pool_lack(pool, 3 * CHUNK), CHUNK, "of its size");
+	TAP_IS(gm_pool_lack(pool, 3 * CHUNK), CHUNK, "a vacant place makes room of its size");
 	gm_pool_free(pool, block.base, NULL, NULL);
 	fake_end(pool, "lacks");
 }
@@ -336,16 +353,17 @@ static void context_gone(void)
 	gm_pool_vacate(pool, other.base, CHUNK);
 	TAP_IS(gm_pool_context_gone(pool, 1), 3, "the end of a context frees its blocks");
 	TAP_OK(fake_stats(pool).vacant == CHUNK && !fake_stats(pool).hosted,
-	       "their places end, also with memory of the host");
+	       "the places of an ended context end, with memory of the host, too");
 	TAP_IS(gm_pool_free(pool, third.base, NULL, NULL), CUDA_ERROR_INVALID_VALUE,
 	       "blocks without places end, too");
 	TAP_OK(gm_pool_is_vacant(pool, other.base) && fake_valid(pool),
 	       "a place of another context is vacant still");
-	TAP_IS(gm_pool_occupy(pool, other.base, CHUNK), CUDA_SUCCESS, "and gets memory");
-	TAP_IS(gm_pool_context_gone(pool, 1), 0, "once");
+	TAP_IS(gm_pool_occupy(pool, other.base, CHUNK), CUDA_SUCCESS,
+	       "a place of another context gets memory");
+	TAP_IS(gm_pool_context_gone(pool, 1), 0, "a context ends once");
 	TAP_IS(gm_pool_context_gone(pool, 2), 1, "the other context ends");
 	TAP_OK(!fake_stats(pool).vacant && fake_stats(pool).live_blocks == 0 && fake_valid(pool),
-	       "nothing is left of both");
+	       "nothing of the two contexts remains");
 	fake_end(pool, "context gone");
 }
 
