@@ -116,7 +116,7 @@ expected() {
 	! grep -qE '^pool,(exec|replay|blas|train)/' results/*.csv
 }
 
-@test "without a GPU nothing is measured" {
+@test "nothing is measured without a GPU" {
 	SIM_DEVICES=0 run bundle/run.sh pool results
 	[ "$status" -eq 77 ]
 	[[ $output == "run.sh: no GPU here"* ]]

@@ -45,7 +45,7 @@ has() { # has FATBIN ARCHITECTURES: FATBIN has code for exactly these
 	[ "$("$TOOL" image --json "$1" | jq -r '.files[0].architectures')" = "$2" ] || { "$TOOL" image "$1"; return 1; }
 }
 
-@test "this build has code for the GPUs of src/gpu_archs, and PTX" {
+@test "the build has code for the GPUs of src/gpu_archs, and PTX" {
 	grep -q '^#define GM_HELPERS 1' "$BUILD/config.h" || skip 'no nvcc: this build has no code for GPUs'
 	cd "$BUILD"
 	oldest=$(sed -n 's/^GPU_ARCHS_ALL = \([0-9]*\).*/\1/p' Makefile)

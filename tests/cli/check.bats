@@ -65,7 +65,7 @@ bad.gml: device 0: live_blocks is 1, above 0 (--no-leaks)' --max mapped_peak=64M
 	exceeds 'bad.gml: device 0: live_blocks is 1, above 0 (--no-leaks)' --no-leaks good.gml bad.gml
 }
 
-@test "check --json" {
+@test "check --json lists what exceeds a limit" {
 	bad
 	status=0
 	"$TOOL" check --json --max mapped_peak=100M --max log_records=1 bad.gml >out || status=$?

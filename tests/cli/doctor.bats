@@ -214,7 +214,7 @@ fake() {
 	finds fail library 'cannot name a file with a blank or a colon' 'Move it'
 }
 
-@test "doctor: LD_PRELOAD" {
+@test "doctor: LD_PRELOAD is judged" {
 	finds_preload() { LD_PRELOAD=$1 checked 0 2>/dev/null && finds "$2" preload "$3"; }
 	finds_preload "$(realpath "$(dirname "$TOOL")"/.libs/libgpumem.so)" ok 'LD_PRELOAD has libgpumem.so'
 	[ -z "$(ls | grep gml)" ] # doctor leaves no log even if it is preloaded itself
@@ -225,7 +225,7 @@ fake() {
 	finds ok preload 'LD_PRELOAD is not set; gpumemstat run sets it'
 }
 
-@test "doctor: knobs" {
+@test "doctor: knobs are judged" {
 	GPUMEM_LIMIT=1G GPUMEM_LOG=off checked 0
 	finds ok knobs '2 set, none of them wrong'
 	GPUMEM_LIMIT=much checked 0

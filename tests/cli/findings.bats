@@ -404,7 +404,7 @@ ranks() {
 		any(.rule == "churn" and (.text | test("Blocks of 4.00 KiB were allocated and freed 5,000 times")))'
 }
 
-@test "of more than a million calls the longest is exact" {
+@test "the longest of more than a million calls is exact" {
 	GPUMEM_LOG_LIMIT=1G mklog a.gml map:0:1G:1us alloc:0:4K:77us loop:0:4K:1100000
 	"$TOOL" -v a.gml | grep -qE '^cuMemAlloc_v2 +1,100,001 +0 +1 ns +1 ns +77.0 us$'
 }

@@ -126,7 +126,7 @@ RUN=(at:1s map:0:64M:100us map:1:64M:1us stack:7 alloc:0:10M:1us alloc:0:10M:1us
 	"$TOOL" live --at=oom n.gml | grep -q 'no events in this log'
 }
 
-@test "only kernels allocate: their heaps are shown, at the end and at the peak" {
+@test "kernels alone allocate: their heaps are shown, at the end and at the peak" {
 	mklog k.gml at:1s map:1:64M:1us lend:1:8M kernel:1 at:2s grow:1:32M:1us at:3s
 	for at in exit peak 2.5s; do
 		"$TOOL" live --at=$at k.gml >$at

@@ -90,7 +90,7 @@ Try 'gpumemstat ${1:+$1 }--help'" "${@:3}"
 	try record '-e GPUMEM_LOG=off: nothing to record; see gpumemstat run' record -e GPUMEM_LOG=off true
 }
 
-@test "too few and too many arguments are refused" {
+@test "arguments that are too few or too many are refused" {
 	for command in run record; do
 		try $command "$command: expected a COMMAND" $command
 		try $command "$command: expected a COMMAND" $command -e GPUMEM_MODE=pool --

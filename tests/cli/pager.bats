@@ -19,7 +19,7 @@ log() {
 }
 MARK="sed 's/^/> /'"
 
-@test "only output that does not fit the terminal is passed to the pager" {
+@test "output is passed to the pager if it does not fit the terminal" {
 	log
 	export GPUMEM_PAGER=$MARK
 	rows $lines a.gml | diff -u marked - # the shell's prompt needs a line

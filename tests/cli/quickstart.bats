@@ -331,7 +331,7 @@ make_here() {
 	[ ! -e source/build/configured ]
 }
 
-@test "without clang, check-clang is skipped in one line" {
+@test "check-clang is skipped in one line without clang" {
 	[ -f "$BUILD/Makefile" ] || skip "no build folder"
 	run make_here check-clang CLANG=
 	[ "$status" = 0 ]

@@ -53,7 +53,7 @@ of_log() { "$TOOL" --json named/* | jq -c "[.logs[0].rank, .logs[0].job]"; }
 	for name in SLURM_JOB_ID PBS_JOBID LSB_JOBID TORCHELASTIC_RUN_ID; do variables JOB | grep -q "^$name "; done
 }
 
-@test "of several variables of rank and job the first in the manual decides" {
+@test "the first of several variables of rank and job in the manual decides" {
 	for what in RANK JOB; do
 		variables $what | cut -d' ' -f1 >order
 		sed -n '/^\.Ss Ranks and jobs/,/^\.Sh FILES/p' "$MANUAL" | sed -n 's/^\.It$/&/; /^\.It$/{n;s/^\.Ev \([A-Za-z0-9_]*\).*/\1/p}' >manual

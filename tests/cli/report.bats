@@ -87,7 +87,7 @@ page() {
 		[[1000000000, 20971520, 41943040, 67108864], [3000000000, 20971520, 20971520, 67108864]]' data
 }
 
-@test "of many blocks around tensors the chunks and the largest blocks stay" {
+@test "the chunks and the largest blocks stay of many blocks around tensors" {
 	mklog a.gml map:0:64M:1us alloc:0:2M:1us tensor:0:1M at:1ms churn:0:4K:150000 at:9s
 	"$TOOL" report a.gml
 	page a.html >data
@@ -276,7 +276,7 @@ alive() {
 	"$TOOL" report --json b.gml | jq -e '.logs[0].devices[0].moments | all(.level == "block")'
 }
 
-@test "in a browser: no error, no request; zoom, hover, keys, search and choices work" {
+@test "the page in a browser: no error, no request; zoom, hover, keys, search and choices work" {
 	command -v python3 >/dev/null || skip "no python3"
 	browser=$(command -v chromium || command -v chromium-browser || command -v google-chrome) || skip "no Chromium"
 	mklog a.gml "${RUN[@]}"

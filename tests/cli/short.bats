@@ -175,7 +175,7 @@ RUN=(at:1s map:0:64M:100us alloc:0:10M:1us alloc:0:32M:3us sample:0:20M:20M
 	END
 }
 
-@test "of many findings the three gravest are shown, and every note" {
+@test "the three gravest of many findings are shown, and every note" {
 	mklog m.gml at:1s map:0:64M:1us alloc:0:63M:1us fail:0:2M:0 count:bounds_refused:2 count:free_failed:1 count:retry_calls:1 count:torch_cache:1
 	"$TOOL" --width=200 m.gml | sed -n '/^!!/,$p' >out
 	[ "$(grep -c '^!! ' out)" -eq 3 ]

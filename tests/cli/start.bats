@@ -63,7 +63,7 @@ Try 'gpumemstat --help'" help histt
 	expect 1 'gpumemstat: empty/: a folder, not a gpumem log' empty/
 }
 
-@test "without an operand, logs with any name are found" {
+@test "logs with any name are found without an operand" {
 	mklog 77.0.gml at:1s map:0:64M:1us alloc:0:1M:1us free:1:1us
 	"$TOOL" | grep -q '^program .*; 77.0.gml, all events$'
 	"$TOOL" replay --policy=pool | grep -q '^trace         77.0.gml: log, 1 allocation'

@@ -43,7 +43,7 @@ shows() {
 	grep -qE '^execute_native_thread_routine (\(|in )' out
 }
 
-@test "without the libraries of PyTorch their files are folded" {
+@test "files of PyTorch are folded without its libraries" {
 	xz -dc "$BATS_TEST_DIRNAME/samples/gpt.gml.xz" >gpt.gml
 	"$TOOL" live --at=peak -n 3 gpt.gml >out
 	sed -n '/^42.0 MiB/,/^$/p' out | head -n 6 | diff -u - <(cat <<-'END'

@@ -116,7 +116,7 @@ GROWN=('empty: size 0, capacity 0 MiB' 'resized: 0' 'grown while a kernel waits:
 	jq -e '.logs[0].devices[0].counters | .map_bytes == 67108864 and .unmap_bytes == 67108864' json
 }
 
-@test "gpumem::vector" {
+@test "gpumem::vector passes its checks, natively and preloaded" {
 	[ -z "$SANITIZE_LIB$TEST_UNDER$COVERAGE" ] || skip "compiled without a sanitizer's runtime"
 	needs_driver 12.2
 	local top=$BATS_TEST_DIRNAME/../..

@@ -41,7 +41,8 @@ int main(void)
 	int n = scandir(folder, &entries, is_file, alphasort);
 	TAP_OK(n > 0, "%s has files", folder);
 	for (int i = 0; i < n; i++) {
-		TAP_OK(replay(folder, entries[i]->d_name), CORPUS "/%s", entries[i]->d_name);
+		TAP_OK(replay(folder, entries[i]->d_name), CORPUS "/%s is replayed",
+		       entries[i]->d_name);
 		free(entries[i]);
 	}
 	if (n >= 0)

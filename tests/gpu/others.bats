@@ -79,7 +79,7 @@ setup_others() {
 	grep -qE '^equal    inputs +sync: [0-9]+ of [0-9]+ lines compared' said
 }
 
-@test "not run: a missing program, and one that reports that it cannot run here" {
+@test "a missing program, and one that reports that it cannot run here, are not run" {
 	setup_others
 	echo 'missing test exact $HERE/missing' >table
 	program waived <<<'echo no device for this; exit 77'

@@ -130,12 +130,18 @@ check "every header and table is named in a makefile, for the distribution" "$(
 		grep -qwF "${file##*/}" <<<"$makefiles" || echo "$file"
 	done)"
 
+tests=$(printf '%s\n' "$code" | grep '^tests/' | grep -vx tests/tap.h; find tests -name '*.bats' | sort)
+check "titles of tests stand alone: three words, the first not of tests/lint/titles.txt" \
+	"$(awk -f tests/lint/titles.awk tests/lint/titles.txt $tests)"
+
 # Tests of these checks on samples: each must find every fault, and nothing else.
 check "no function is defined in two files" "$(find src shim tools api -name '*.c' ! -path 'src/sim/*' | sort | xargs awk -f tests/lint/twice.awk)"
 check "a function that is defined in two files is found" "$([ "$(awk -f tests/lint/twice.awk <(echo 'void gm_one(int a)') <(echo 'bool *gm_one(void)') | wc -l)" = 1 ] ||
 	echo 'it is not')"
 check "words of identifiers are found" "$(diff <(grep -oE 'found [A-Za-z_]+' tests/lint/words.sample | sort) \
 	<(awk -f tests/lint/words.awk tests/lint/words.txt tests/lint/words.sample | sed 's/.*: /found /' | sort))"
+check "titles that do not stand alone are found" "$(diff <(grep -n found tests/lint/titles.sample | cut -d: -f1) \
+	<(awk -f tests/lint/titles.awk tests/lint/titles.txt tests/lint/titles.sample | cut -d: -f2 | uniq))"
 check "long lines and paragraphs are found" "$(
 	column=$(printf '%0110d' 0)
 	{

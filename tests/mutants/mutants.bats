@@ -77,7 +77,7 @@ program() {
 	[ "$(asks 'print(running.run(".", "tests/unit/test_x", 1).failed)')" = None ]
 }
 
-@test "only the named cases of a .bats file run" {
+@test "the named cases of a .bats file run alone" {
 	mkdir -p build tree
 	printf '@test "%s" {\n\techo "%s" >>ran\n}\n' 'a (b|c)' 1 'a b' 2 'a (b|c) d' 3 >tree/x.bats
 	cd build

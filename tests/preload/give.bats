@@ -127,7 +127,7 @@ teardown() {
 	ends one
 }
 
-@test "by default a process is asked for idle memory alone: sleep and wake are refused" {
+@test "a process is asked for idle memory alone by default: sleep and wake are refused" {
 	start one
 	found one
 	for command in sleep wake; do

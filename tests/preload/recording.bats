@@ -262,7 +262,7 @@ MIB=$((1 << 20))
 	"$TOOL" summary --json log | jq -e '.logs[0].complete and .logs[0].contradiction == null'
 }
 
-@test "without a log the recording has the name of GPUMEM_LOG_NAME, and no other file is made" {
+@test "the recording without a log has the name of GPUMEM_LOG_NAME, and no other file is made" {
 	KNOBS+=(GPUMEM_LOG=off)
 	recorded once
 	says "PID: records events in log.events"

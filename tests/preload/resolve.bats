@@ -119,7 +119,7 @@ each_same() {
 	done
 }
 
-@test "without libcuda a program's probe finds no driver" {
+@test "a program's probe finds no driver without libcuda" {
 	for program in ask-O0 ask-O2; do
 		run over nowhere "$PROGRAMS/$program" default cuInit self sym cuInit next cuInit sym cuGetProcAddress_v2
 		[ "$status" -eq 0 ]

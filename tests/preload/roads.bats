@@ -82,7 +82,7 @@ roads() {
 	grep -qE '; managed [0-9]+ MiB, anywhere' err
 }
 
-@test "without a limit each road is as natively: no pool is sought, and an async allocation asks for its context once" {
+@test "each road without a limit is as natively: no pool is sought, and an async allocation asks for its context once" {
 	local road
 	KNOBS=()
 	for road in $(native "$PROGRAMS/roads" list); do

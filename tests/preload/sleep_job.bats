@@ -43,7 +43,7 @@ job_ends() {
 	[ "${status:-0}" -eq 0 ]
 }
 
-@test "of a job one process refuses: none sleeps, each is reported, and all go on" {
+@test "one process of a job refuses: none sleeps, each is reported, and all go on" {
 	start one
 	start two
 	says two capture 'cuStreamBeginCapture_v2(stream, CU_STREAM_CAPTURE_MODE_RELAXED): CUDA_SUCCESS'

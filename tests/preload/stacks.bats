@@ -110,7 +110,7 @@ MIB=$((1 << 20))
 	"$TOOL" live --width=1000 log | grep -q "libbare.so is not here$"
 }
 
-@test "without addr2line frames are addresses, and a line gives the reason" {
+@test "frames are addresses without addr2line, and a line gives the reason" {
 	preloaded "$PROGRAMS/stacks" calls
 	mkdir bin
 	PATH=$PWD/bin "$TOOL" live --width=1000 log >out
@@ -131,7 +131,7 @@ MIB=$((1 << 20))
 	jq -e 'length == 1' groups
 }
 
-@test "at a refused allocation the line names the largest groups by stack, and the log has all of them" {
+@test "the line of a refused allocation names the largest groups by stack, and the log has all of them" {
 	export SIM_MEMORY=256M
 	preloaded "$PROGRAMS/stacks" full 2>said
 	[ "$(wc -l <said)" -eq 3 ]
@@ -155,7 +155,7 @@ MIB=$((1 << 20))
 	jq -e '.logs[0].devices[0].rest == {"bytes": 4500, "blocks": 9}' json
 }
 
-@test "at a refused allocation a log without events has the blocks by size" {
+@test "a log without events has the blocks by size at a refused allocation" {
 	export SIM_MEMORY=256M
 	KNOBS=(GPUMEM_LOG=small GPUMEM_LOG_NAME=log)
 	preloaded "$PROGRAMS/stacks" full 2>said
@@ -335,7 +335,7 @@ awaits:$(line_of 'return await awaited') way_watched:"* ]]
 	"$TOOL" summary --json log | jq -e '.logs[0].counters.stacks == 2 and .logs[0].counters.stacks_lost == 0'
 }
 
-@test "subinterpreters" {
+@test "blocks of subinterpreters have their stacks" {
 	python interpreters
 	shown
 	jq -e 'map(.blocks) | add == 6' groups

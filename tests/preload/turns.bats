@@ -114,7 +114,7 @@ stays_awake() {
 	counted_all '.turns_slept == 0 and .sleep_refused == 0'
 }
 
-@test "both need GPUMEM_SLEEP=1: the process that lacks memory, and the one that sleeps" {
+@test "the process that lacks memory and the one that sleeps need GPUMEM_SLEEP=1" {
 	start one
 	says one 'big 120' 'done'
 	KNOBS=(GPUMEM_LOG=small "GPUMEM_LOG_NAME=%p.gml")

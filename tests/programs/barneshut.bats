@@ -13,7 +13,7 @@ error_between() {
 	awk -v error="$(values error "$3")" -v least="$1" -v most="$2" 'BEGIN {exit !(error != "" && error >= least && error <= most)}'
 }
 
-@test "both ways give the CPU's bits; a tree has a cell wherever two bodies are, and each cell is freed" {
+@test "bump and malloc give the CPU's bits; a tree has a cell wherever two bodies are, and each cell is freed" {
 	"$PROGRAM" --verify -n 3000 -s 3 >out
 	[ "$(values way out | paste -sd' ')" = 'bump malloc' ]
 	[ "$(grep -c ' verified=yes ' out)" -eq 2 ]

@@ -84,7 +84,7 @@ POLICIES=bump,granule,kma,ouro-s-p,ouro-s-c,ouro-va-p,ouro-va-c,ouro-vl-p,ouro-v
 }
 
 # In test builds 64 runs are not few (4096 otherwise).
-@test "in a sorted batch long runs and long adjacencies have a warp, the others a lane; few runs have a warp each" {
+@test "long runs and long adjacencies of a sorted batch have a warp, the others a lane; few runs have a warp each" {
 	export DYNGRAPH_SIM_WORKERS=$PWD/workers
 	# A hundred vertices with 11 edges each on average: some have 16 or more.
 	"$PROGRAM" -w $LAYOUTS,granule --edges=1500 -b 1100 -p focused --range=100 --rounds=3 --delete=random --update=vertices,sorted \

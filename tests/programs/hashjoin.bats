@@ -38,7 +38,7 @@ POLICIES='direct rw rw-bm corw ouroboros granule malloc'
 	[ "$(values pages out | head -n 1)" -gt 8192 ]
 }
 
-@test "too few pages are reported, with every policy, and give status 1" {
+@test "pages that are too few are reported, with every policy, and give status 1" {
 	local policy
 	for policy in direct rw rw-bm corw ouroboros granule; do
 		ends 1 -n 20000 -p "$policy" --pages=8192

@@ -38,7 +38,7 @@ equal() {
 	grep -q '^oocstencil mode=in-core .* steps=7 streams=0 rounds=1 sweeps=1 tiles=1 ' out
 }
 
-@test "both arrays are copied to the device and one back; a stencil by rounds copies the edges of tiles, too" {
+@test "two arrays are copied to the device and one back; a stencil by rounds copies the edges of tiles, too" {
 	"$PROGRAMS/oocmap" --untimed -n 1000 -t 3 -s 4 --room=800 >out
 	[ "$(values to_device_bytes out | sort -u)" = 8000 ]
 	[ "$(values to_host_bytes out | sort -u)" = 4000 ]
@@ -156,7 +156,7 @@ equal() {
 	END
 }
 
-@test "without a device both report that" {
+@test "oocmap and oocstencil report a missing device" {
 	SIM_DEVICES=0 ends 1 -n 1000
 	[ "$(wc -l <err)" -eq 1 ]
 	grep -q '^oocstencil: cudaMemGetInfo' err

@@ -126,7 +126,8 @@ static void cases_check(void)
 		}
 		TAP_OK(!cases[i].said && pr_rows_make(&c, &rows, why), "case %zu is read", i);
 		rows_print(&rows, text);
-		TAP_STR(text, cases[i].rows ? cases[i].rows : "refused", "case %zu", i);
+		TAP_STR(text, cases[i].rows ? cases[i].rows : "refused", "case %zu has its rows",
+			i);
 		pr_coordinates_free(&c);
 		pr_rows_free(&rows);
 	}
@@ -148,9 +149,9 @@ static void growth_check(void)
 	fclose(stream);
 	stream = fmemopen(text, size, "r");
 	TAP_OK(pr_reader_parse(stream, "star.graph", &c, why), "a star of %d edges: %s", MANY, why);
-	TAP_IS(c.entries, 2 * MANY, "its edges in both directions");
-	TAP_IS(c.column[MANY - 1], MANY, "the last neighbour of the centre");
-	TAP_IS(c.row[2 * MANY - 1], MANY, "the last vertex");
+	TAP_IS(c.entries, 2 * MANY, "a star has its edges in both directions");
+	TAP_IS(c.column[MANY - 1], MANY, "a star has the last neighbour of its centre");
+	TAP_IS(c.row[2 * MANY - 1], MANY, "a star has its last vertex");
 	pr_coordinates_free(&c);
 	fclose(stream);
 	free(text);
@@ -161,17 +162,17 @@ static void names_check(void)
 	struct pr_coordinates c;
 	char why[256];
 	TAP_OK(pr_reader_knows("x.mtx") && pr_reader_knows("x.GR") && pr_reader_knows("x.graph"),
-	       "three endings, in any case");
+	       "three endings are known, in any case");
 	TAP_OK(!pr_reader_knows("rmat") && !pr_reader_knows(".mtx") && !pr_reader_knows("x.mtx.gz"),
-	       "and no other one");
-	TAP_OK(!pr_reader_read("/none/x.mtx", &c, why), "a file that is not there");
-	TAP_STR(why, "/none/x.mtx: No such file or directory", "is named");
+	       "other endings are not known");
+	TAP_OK(!pr_reader_read("/none/x.mtx", &c, why), "a file that is not there is not read");
+	TAP_STR(why, "/none/x.mtx: No such file or directory", "a file that is not there is named");
 	char folder[] = "/tmp/reader_XXXXXX", named[64];
-	TAP_OK(mkdtemp(folder) != NULL, "a folder");
+	TAP_OK(mkdtemp(folder) != NULL, "a folder is made");
 	snprintf(named, sizeof named, "%s.gr", folder);
-	TAP_IS(rename(folder, named), 0, "whose name is that of a graph");
-	TAP_OK(!pr_reader_read(named, &c, why), "is not read");
-	TAP_OK(strstr(why, ".gr: it cannot be read") != NULL, "and said to be no file");
+	TAP_IS(rename(folder, named), 0, "a folder has the name of a graph");
+	TAP_OK(!pr_reader_read(named, &c, why), "a folder is not read");
+	TAP_OK(strstr(why, ".gr: it cannot be read") != NULL, "a folder is said to be no file");
 	rmdir(named);
 }
 

@@ -110,7 +110,8 @@ static void jobs(void)
 		most = n > most ? n : most;
 	}
 	TAP_IS(most, 2, "members that were woken late do not join a job for fewer");
-	TAP_IS(count_job(THREADS, THREADS), THREADS, "the others are still there");
+	TAP_IS(count_job(THREADS, THREADS), THREADS,
+	       "members that did not join a job are still there");
 	TAP_IS(atomic_load(&made), THREADS, "the same threads run the next job");
 	TAP_IS(atomic_load(&strayed), 0, "threads block all signals, and join open jobs only");
 }

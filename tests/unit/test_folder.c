@@ -228,7 +228,7 @@ static void no_room(void)
 	faulty.always = true;
 	atomic_store(&faulty.reserve, 0);
 	TAP_OK(gm_move_out(&move, pool, 0).result == CUDA_SUCCESS && wakes(),
-	       "one that cannot reserve room is used without");
+	       "a file system that cannot reserve room is used without");
 	move.folder.path = "/nowhere/at/all";
 	TAP_OK(gm_move_out(&move, pool, 0).result != CUDA_SUCCESS &&
 		       !strcmp(move.refused_for, "/nowhere/at/all: No such file or directory"),

@@ -189,11 +189,11 @@ int main(int argc, char **argv)
 	static int killed = 1;
 	help_begin();
 	TAP_IS(help_child("GPUMEM_LOG=events GPUMEM_LOG_NAME=events", write_some, NULL), 0,
-	       "a log of events");
+	       "a log of events is written");
 	TAP_IS(help_child("GPUMEM_LOG=small GPUMEM_LOG_NAME=small", write_some, NULL), 0,
-	       "a small one");
+	       "a small log is written");
 	TAP_IS(help_child("GPUMEM_LOG=events GPUMEM_LOG_NAME=killed", write_some, &killed), 0,
-	       "one that was not closed");
+	       "a log that is not closed is written");
 	test_seeds("events", from, to);
 	test_seeds("small", from, to);
 	test_seeds("killed", from, to);

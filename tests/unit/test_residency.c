@@ -58,7 +58,7 @@ static void frees_while_away(void)
 	struct gm_moved in = gm_move_in(&move, pool, 0);
 	TAP_OK(in.result == CUDA_SUCCESS && in.bytes == out.bytes && in.copied < in.bytes,
 	       "a chunk without a block returns without a copy");
-	TAP_OK(blocks_wrong() == 0 && pool_valid(), "the others have their bytes");
+	TAP_OK(blocks_wrong() == 0 && pool_valid(), "chunks with a block have their bytes");
 	tear_down("frees while away");
 }
 
@@ -74,9 +74,9 @@ static void pins_stay(void)
 		       pinned >= 40 * MIB,
 	       "pinned chunks stay, and are named");
 	TAP_OK(stats_now().mapped - stats_now().away >= pinned && out.bytes >= 4 * MIB,
-	       "the others leave");
+	       "chunks that are not pinned leave");
 	gm_move_in(&move, pool, 0);
-	TAP_IS(blocks_wrong(), 0, "all bytes are there");
+	TAP_IS(blocks_wrong(), 0, "all bytes are right after the pins' way back");
 	tear_down("pins");
 }
 

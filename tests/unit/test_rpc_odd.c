@@ -211,12 +211,14 @@ static void wrong_answerers(void)
 	lie = 0;
 	close(accept(listener, NULL, NULL));
 	TAP_IS(ask_raw(7, 0, sizeof raw.head, 0), GM_RPC_GARBLED, "a wrong magic is garbage");
-	TAP_IS(ask_raw(GM_RPC_MAGIC, 1, sizeof raw.head, 0), GM_RPC_GARBLED, "a wrong kind, too");
-	TAP_IS(ask_raw(GM_RPC_MAGIC, 0, 3, 0), GM_RPC_GARBLED, "a short message, too");
+	TAP_IS(ask_raw(GM_RPC_MAGIC, 1, sizeof raw.head, 0), GM_RPC_GARBLED,
+	       "a wrong kind is garbage");
+	TAP_IS(ask_raw(GM_RPC_MAGIC, 0, 3, 0), GM_RPC_GARBLED, "a short message is garbage");
 	TAP_IS(ask_raw(GM_RPC_MAGIC, 0, sizeof raw.head + GM_RPC_BYTES + 1, 0), GM_RPC_GARBLED,
-	       "a long message, too");
-	TAP_IS(ask_raw(0, 0, 0, 0), GM_RPC_GONE, "one that ends before its answer is gone");
-	TAP_IS(ask_raw(7, 0, 0, 5), GM_RPC_GARBLED, "descriptors that come with garbage");
+	       "a long message is garbage");
+	TAP_IS(ask_raw(0, 0, 0, 0), GM_RPC_GONE, "a process that ends before its answer is gone");
+	TAP_IS(ask_raw(7, 0, 0, 5), GM_RPC_GARBLED,
+	       "a message of garbage with descriptors is garbled");
 	TAP_IS(ask_raw(GM_RPC_MAGIC, 1, 0, 5), GM_RPC_GARBLED,
 	       "a reply of a wrong kind is garbled");
 	TAP_IS(open_descriptors(), before, "descriptors with garbage are closed");

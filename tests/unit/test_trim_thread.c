@@ -184,7 +184,7 @@ static void one(void)
 	pool_is_idle(NULL);
 	trim_start();
 	pool_is_idle(NULL);
-	TAP_OK(!atomic_load(&gm_trim_wanted), "one is enough");
+	TAP_OK(!atomic_load(&gm_trim_wanted), "one trim thread is enough");
 	trim_start();
 	TAP_IS(atomic_load(&test.made), 1, "no other thread is made");
 }
