@@ -172,7 +172,7 @@ static void map_fails(void)
 		work_has_ended = true;
 		gm_pool_give_back(f.pool, 0, false);
 		TAP_OK(f.pool->n_aliases == 0 && fake_stats(f.pool).mapped == 6 * BLOCK,
-		       "what is in use stays mapped, and nothing else");
+		       "memory in use alone stays mapped");
 		fake_end(f.pool, "a failed map");
 	}
 }

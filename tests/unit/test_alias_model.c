@@ -292,7 +292,7 @@ static void another_context_comes(void)
 	struct gm_block b[STRIPES];
 	start(GM_GIB);
 	struct gm_block joined = stripes_join(b);
-	TAP_OK(f.pool->n_aliases > 0, "chunks have moved");
+	TAP_OK(f.pool->n_aliases > 0, "chunks have moved in the model");
 	ended = submitted;
 	the_run = 0;
 	for (unsigned i = 0; i < 2; i++) {

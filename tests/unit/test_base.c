@@ -27,7 +27,8 @@ static void arrays(void)
 	bool pushed = true;
 	for (int i = 0; i < 1000; i++)
 		pushed = pushed && gm_array_push(&a, i * i);
-	TAP_OK(pushed && a.n == 1000 && a.at[999] == 999 * 999 && a.room >= 1000, "an array grows");
+	TAP_OK(pushed && a.n == 1000 && a.at[999] == 999 * 999 && a.room >= 1000,
+	       "an array grows with its elements");
 	TAP_OK(!gm_array_reserve(&a, SIZE_MAX / 2), "an impossible size is refused");
 	TAP_OK(a.n == 1000 && a.at[31] == 961, "a refused reservation leaves the array unchanged");
 	gm_array_free(&a);
@@ -155,8 +156,8 @@ static void messages(void)
 	if (lines)
 		*lines = '\0';
 	TAP_STR(text, "gpumem: 7 is seven\ngpumem: \\x1b[31m\\n\\xff ends\ngpumem: once\n",
-		"lines, levels, once");
-	TAP_IS(error, EDOM, "errno is kept");
+		"lines of a level and lines said once are written");
+	TAP_IS(error, EDOM, "a message does not change errno");
 }
 
 #define TURNS 50000

@@ -123,7 +123,7 @@ static void ends(void)
 	CUcontext handle = sim_context(0);
 	struct gm_context *c = gm_context_of(&sim, handle, &result);
 	TAP_OK(may_enter(c), "a context may be entered");
-	TAP_OK(gm_context_ending(handle) == c, "a call of the program may end it");
+	TAP_OK(gm_context_ending(handle) == c, "a call of the program may end a context");
 	TAP_OK(!may_enter(c), "a context may not be entered while it may end");
 	gm_context_ended(c);
 	TAP_OK(may_enter(c), "a context that did not end may be entered again");

@@ -48,7 +48,7 @@ static void test_basics(void)
 	gm_counter_add(1000, GM_C_free_calls, 3);
 	TAP_IS(gm_counter_get(GM_COUNTER_DEVICES - 1, GM_C_free_calls), 3,
 	       "devices past the last share the last");
-	TAP_OK(gm_counter_raise(0, GM_C_mapped_peak, 7), "a peak rises");
+	TAP_OK(gm_counter_raise(0, GM_C_mapped_peak, 7), "a peak rises to a larger value");
 	TAP_OK(!gm_counter_raise(0, GM_C_mapped_peak, 7) &&
 		       !gm_counter_raise(0, GM_C_mapped_peak, 6),
 	       "a counter is not raised to its value, nor below");
@@ -317,8 +317,9 @@ static void test_due(void)
 {
 	TAP_OK(!gm_log_sample_due(0, SECOND), "no sample is due before the log is open");
 	gm_sample_start(100);
-	TAP_OK(gm_log_sample_due(0, 1000), "the first is due at once");
-	TAP_OK(!gm_log_sample_due(0, 1099) && gm_log_sample_due(1, 1099), "each device by itself");
+	TAP_OK(gm_log_sample_due(0, 1000), "the first sample is due at once");
+	TAP_OK(!gm_log_sample_due(0, 1099) && gm_log_sample_due(1, 1099),
+	       "each device has samples of its own");
 	TAP_OK(gm_log_sample_due(0, 1100), "the next sample is due after the interval");
 	TAP_OK(gm_log_sample_next(0) == 1200 && gm_log_sample_next(1) == 1199,
 	       "the time of the next sample can be read beforehand");

@@ -103,7 +103,7 @@ static void jobs(void)
 		most = n > most ? n : most;
 	}
 	TAP_OK(most <= THREADS, "no member runs a job twice");
-	TAP_IS(count_job(2, 2), 2, "a job for two");
+	TAP_IS(count_job(2, 2), 2, "a job for two runs on two threads");
 	most = 0;
 	for (unsigned i = 0; i < JOBS; i++) {
 		unsigned n = count_woken_job(2);

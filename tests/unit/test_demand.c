@@ -154,19 +154,19 @@ static void late_ones(void)
 	TAP_IS(reclaim(30, 3, 50000000, &took), 15 * MIB, "silent processes delay no other");
 	TAP_OK(is_bound(took), "30 silent processes take the time of one");
 	TAP_IS(gm_counter_get(0, GM_C_others_overdue), 30, "silent processes are counted");
-	TAP_IS(again(&took), 15 * MIB, "the next call asks the others");
+	TAP_IS(again(&took), 15 * MIB, "the next call asks the processes that answered");
 	TAP_IS(requests, 3, "the silent processes are left out of the next call");
 	TAP_OK(took < GM_DEMAND_PATIENCE / 10, "the silent processes take no time any more");
 	now += GM_DEMAND_PAUSE;
-	TAP_IS(again(&took), 15 * MIB, "a minute later the others are asked");
-	TAP_IS(requests, 33, "a minute later the silent ones are asked again");
+	TAP_IS(again(&took), 15 * MIB, "the processes that answered are asked a minute later");
+	TAP_IS(requests, 33, "the silent processes are asked again a minute later");
 	now += GM_DEMAND_PAUSE / 2;
 	gm_demand_forget();
 	again(&took);
-	TAP_IS(requests, 33, "a forked child asks all");
+	TAP_IS(requests, 33, "a forked child asks all processes");
 	TAP_IS(reclaim(0, 3, 2 * (uint64_t)GM_DEMAND_PATIENCE, &took), 0,
 	       "processes that need too long return nothing in time");
-	TAP_OK(is_bound(took), "the wait for them has the same bound");
+	TAP_OK(is_bound(took), "the wait for slow processes is bounded");
 	again(&took);
 	TAP_IS(requests, 3, "processes that answered are asked again by the next call");
 }

@@ -144,7 +144,7 @@ static void bounds(void)
 		sched_yield();
 	TAP_OK(!gm_door_shut(gm_clock_ns()) && gm_door_state() == GM_DOOR_OPEN,
 	       "a submission that does not return keeps it open");
-	TAP_OK(gm_door_passages() != before, "passages are counted");
+	TAP_OK(gm_door_passages() != before, "passages of the door are counted");
 	atomic_store(&stage, 2);
 	pthread_join(thread, NULL);
 	unsigned shut = 0;
@@ -306,7 +306,7 @@ static void tries(void)
 	gm_door_leave();
 	gm_door_enter();
 	TAP_OK(gm_door_shut(gm_clock_ns() + HOUR) && gm_door_try(),
-	       "a try inside enters a shut door, too");
+	       "a try inside a submission enters a shut door");
 	gm_door_leave();
 	gm_door_leave();
 	TAP_OK(!gm_door_try(), "a try from outside does not enter a shut door");
@@ -335,7 +335,7 @@ static void steps_out(void)
 	       "a submission that stepped in again has no memory");
 	gm_door_leave();
 	gm_door_set(GM_DOOR_OPEN);
-	TAP_OK(gm_door_try() && gm_door_step_out(), "a try can step out, too");
+	TAP_OK(gm_door_try() && gm_door_step_out(), "a try can step out of the door");
 	gm_door_step_in();
 	TAP_OK(gm_door_try(), "the step in changes nothing while the door is open");
 	gm_door_leave();

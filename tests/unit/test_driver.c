@@ -74,7 +74,7 @@ int main(void)
 	TAP_IS(mode, CU_STREAM_CAPTURE_MODE_RELAXED, "a quiet mode is a relaxed capture mode");
 	CUstreamCaptureMode inner = gm_driver_quiet_begin(&d);
 	gm_driver_quiet_end(&d, inner);
-	TAP_IS(mode, CU_STREAM_CAPTURE_MODE_RELAXED, "quiet modes nest");
+	TAP_IS(mode, CU_STREAM_CAPTURE_MODE_RELAXED, "quiet modes of a thread nest");
 	gm_driver_quiet_end(&d, outer);
 	TAP_IS(mode, CU_STREAM_CAPTURE_MODE_GLOBAL, "the outer end restores the mode");
 	return tap_done();

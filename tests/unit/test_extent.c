@@ -70,11 +70,11 @@ static void fits_best(void)
 	gm_extent_give(&extents, c);
 	TAP_IS(extents.n_idle, 3, "gaps of 2, 3 and 5 MiB");
 	a = take(2 * MIB + 512, 512);
-	TAP_IS(at(a), 3 * MIB, "the shortest that is long enough is taken");
+	TAP_IS(at(a), 3 * MIB, "the shortest extent that is long enough is taken");
 	c = take(2 * MIB, 2 * MIB);
 	TAP_IS(at(c), 0, "the shortest aligned extent that is long enough is taken");
 	struct gm_extent *e = take(2 * MIB, 2 * MIB);
-	TAP_IS(at(e), 8 * MIB, "an aligned one leaves a gap before it");
+	TAP_IS(at(e), 8 * MIB, "an aligned extent leaves a gap before it");
 	TAP_OK(!gm_extents_check(&extents), "the treap is in order");
 	TAP_OK(!take(6 * MIB, 512), "no gap is long enough for 6 MiB");
 	struct gm_extent *all[] = {a, b, c, d, e};
@@ -90,18 +90,19 @@ static void unmaps(void)
 	TAP_OK(rest && at(rest) == 8 * MIB && extents.n_idle == 2, "a piece is taken out");
 	TAP_OK(!rest->before && !rest->after, "nothing touches across the hole");
 	gm_extents_reserve(&extents, 1);
-	TAP_OK(!gm_extent_remove(&extents, rest, BASE + 8 * MIB, 4 * MIB), "the last piece goes");
+	TAP_OK(!gm_extent_remove(&extents, rest, BASE + 8 * MIB, 4 * MIB),
+	       "the last piece of an extent is taken out");
 	/* A short idle end before an unmapped piece; later that piece is mapped. */
 	struct gm_extent *a = take(4 * MIB - 512, 512);
 	TAP_IS(longest(), 512, "a short gap is left");
 	add(4 * MIB, 4 * MIB);
-	TAP_IS(longest(), 4 * MIB + 512, "the extent joins memory mapped behind it");
+	TAP_IS(longest(), 4 * MIB + 512, "a short extent joins memory mapped behind it");
 	struct gm_extent *b = take(4 * MIB - 1024, 512);
 	gm_extent_give(&extents, a);
 	gm_extents_reserve(&extents, 1);
 	gm_extent_remove(&extents, gm_extent_longest(&extents), BASE, 4 * MIB - 512);
 	add(0, 4 * MIB - 512);
-	TAP_IS(longest(), 4 * MIB - 512, "short gaps before used extents are found, too");
+	TAP_IS(longest(), 4 * MIB - 512, "a short gap before a used extent is found");
 	gm_extent_give(&extents, b);
 	TAP_OK(extents.n_idle == 1 && !gm_extents_check(&extents),
 	       "all memory is one extent again");

@@ -49,7 +49,7 @@ static void waits_for_all_streams(void)
 	CUstream stream;
 	pthread_t thread;
 	enum gm_fenced fenced;
-	TAP_IS(fence(true, &fenced), CUDA_SUCCESS, "an idle context");
+	TAP_IS(fence(true, &fenced), CUDA_SUCCESS, "a fence in an idle context succeeds");
 	TAP_IS(fenced, GM_FENCED_PASSED, "an idle context needs no wait");
 	sim.cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING);
 	gm_sim_hold(stream);
@@ -68,7 +68,8 @@ static void waits_for_all_streams(void)
 static void gone_contexts(void)
 {
 	enum gm_fenced fenced = GM_FENCED_LATER;
-	TAP_IS(gm_fence(&sim, 4711, true, &fenced), CUDA_SUCCESS, "an unknown context");
+	TAP_IS(gm_fence(&sim, 4711, true, &fenced), CUDA_SUCCESS,
+	       "a fence in an unknown context succeeds");
 	TAP_IS(fenced, GM_FENCED_PASSED, "an unknown context is not waited for");
 	gm_context_gone(here->handle);
 	unsigned before = gm_sim_calls("cuCtxRecordEvent") + gm_sim_calls("cuCtxSynchronize");
@@ -217,9 +218,9 @@ static void record_excludes_begin(void)
 	record_event = sim.cuCtxRecordEvent;
 	sim.cuCtxRecordEvent = slow_record;
 	pthread_create(&thread, NULL, begin_capture, NULL);
-	TAP_IS(fence(true, &fenced), CUDA_SUCCESS, "the fence passes");
+	TAP_IS(fence(true, &fenced), CUDA_SUCCESS, "a fence passes while a capture begins");
 	pthread_join(thread, NULL);
-	TAP_OK(atomic_load(&began), "the capture begins after it");
+	TAP_OK(atomic_load(&began), "a capture begins after the fence under way");
 	sim.cuCtxRecordEvent = record_event;
 }
 
@@ -294,12 +295,12 @@ static void errors(bool events)
 	for (unsigned i = 0; i < 4; i++) {
 		CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
 		gm_sim_fail(calls[way][i], 1, CUDA_ERROR_LAUNCH_FAILED);
-		TAP_IS(fence(true, &fenced), CUDA_ERROR_LAUNCH_FAILED, "%s fails, and so it says",
-		       calls[way][i]);
+		TAP_IS(fence(true, &fenced), CUDA_ERROR_LAUNCH_FAILED,
+		       "%s fails, and the fence with it", calls[way][i]);
 		sim.cuThreadExchangeStreamCaptureMode(&mode);
 		TAP_IS(mode, CU_STREAM_CAPTURE_MODE_GLOBAL, "the thread's mode does not change");
 	}
-	TAP_IS(fence(true, &fenced), CUDA_SUCCESS, "the next fence passes");
+	TAP_IS(fence(true, &fenced), CUDA_SUCCESS, "a fence after a failed one passes");
 }
 
 #define AT_ONCE (GM_CONTEXT_EVENTS + 2)
@@ -332,7 +333,8 @@ static void many_at_once(void)
 		good += answer != NULL;
 	}
 	TAP_IS(good, AT_ONCE, "%u fences at once pass", AT_ONCE);
-	TAP_OK(gm_sim_calls("cuEventCreate") - made >= AT_ONCE - 1, "each had an event");
+	TAP_OK(gm_sim_calls("cuEventCreate") - made >= AT_ONCE - 1,
+	       "each of several fences at once had an event");
 	TAP_IS(gm_sim_calls("cuEventDestroy_v2") - destroyed, 2,
 	       "two surplus events are destroyed");
 	sim.cuStreamDestroy_v2(stream);
@@ -354,7 +356,8 @@ static void one_by_one(void)
 	gm_sim_launch(second, nothing, NULL);
 	TAP_IS(defer->record(&sim, here->key, &late), CUDA_SUCCESS,
 	       "another fence follows two kernels");
-	TAP_IS(defer->passed(&sim, here->key, early), CUDA_ERROR_NOT_READY, "no fence has passed");
+	TAP_IS(defer->passed(&sim, here->key, early), CUDA_ERROR_NOT_READY,
+	       "no fence behind a running kernel has passed");
 	gm_sim_release(first, -1u);
 	TAP_IS(defer->passed(&sim, here->key, early), CUDA_SUCCESS,
 	       "the early fence passes with the first kernel");
@@ -368,7 +371,7 @@ static void one_by_one(void)
 	defer->drop(&sim, here->key, early);
 	TAP_OK(defer->record(&sim, here->key, &late) == CUDA_SUCCESS &&
 		       gm_sim_calls("cuEventCreate") == made,
-	       "events are reused");
+	       "events of dropped fences are reused");
 	defer->drop(&sim, here->key, late);
 	gm_fence_capture_begin(here);
 	gm_fence_capture_begun(here, true);

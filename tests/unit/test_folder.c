@@ -27,7 +27,7 @@ static void checksums_differ(void)
 		same += gm_checksum(words, sizeof words, 5) == sum;
 		words[bit / 64] ^= (uint64_t)1 << bit % 64;
 	}
-	TAP_IS(same, 0, "each bit counts");
+	TAP_IS(same, 0, "each bit counts in a checksum");
 	for (unsigned i = 1; i < 64; i++) {
 		uint64_t first = words[0];
 		words[0] = words[i];
@@ -36,10 +36,10 @@ static void checksums_differ(void)
 		words[i] = words[0];
 		words[0] = first;
 	}
-	TAP_IS(same, 0, "the order of words counts");
+	TAP_IS(same, 0, "the order of words counts in a checksum");
 	TAP_OK(gm_checksum(words, sizeof words, 6) != sum &&
 		       gm_checksum(words, sizeof words, 5) == sum,
-	       "the place counts");
+	       "the place of words counts in a checksum");
 }
 
 /* --- a file system that fails --- */
@@ -141,9 +141,9 @@ static void contents_go_to_a_file(void)
 		       move.store.pinned == GM_WINDOW,
 	       "host memory has the window alone, which is registered");
 	TAP_OK(fcntl(move.folder.fd, F_GETFD) == FD_CLOEXEC && move.folder.fd > 2,
-	       "no program that is executed has it");
+	       "no program that is executed has the folder's file");
 	int fd = move.folder.fd;
-	TAP_OK(wakes(), "all chunks return");
+	TAP_OK(wakes(), "all chunks return from the folder");
 	TAP_OK(fcntl(fd, F_GETFD) == -1 && errno == EBADF, "the file is closed after the wake");
 	tear_down("file");
 }
@@ -233,7 +233,8 @@ static void no_room(void)
 	TAP_OK(gm_move_out(&move, pool, 0).result != CUDA_SUCCESS &&
 		       !strcmp(move.refused_for, "/nowhere/at/all: No such file or directory"),
 	       "a folder that is not there is named");
-	TAP_IS(gm_move_find_room(&move, 1), GM_REFUSAL_FOLDER, "before anything moves, too");
+	TAP_IS(gm_move_find_room(&move, 1), GM_REFUSAL_FOLDER,
+	       "a folder that is not there is noticed before anything moves");
 	move.folder.path = folder_path();
 	TAP_OK(gm_move_find_room(&move, 1) == GM_REFUSAL_NONE &&
 		       gm_move_find_room(&move, UINT64_MAX / 2) == GM_REFUSAL_FOLDER,
@@ -311,8 +312,8 @@ static void child_has_no_file(void)
 		_exit(fcntl(fd, F_GETFD) != -1 || move.folder.taken);
 	}
 	waitpid(pid, &status, 0);
-	TAP_IS(status, 0, "a forked child closes it");
-	TAP_OK(wakes(), "the parent has it");
+	TAP_IS(status, 0, "a forked child closes the folder's file");
+	TAP_OK(wakes(), "the parent of a forked child has the folder's file");
 	tear_down("fork");
 }
 

@@ -46,7 +46,7 @@ static void test_bins(void)
 	TAP_IS(gm_frag_bin(64 * GM_KIB), 1, "64 KiB are in the second");
 	TAP_IS(gm_frag_bin(16 * GM_GIB - 512), 18, "16 GiB less 512 in the last but one");
 	TAP_IS(gm_frag_bin(16 * GM_GIB), 19, "16 GiB in the last");
-	TAP_IS(gm_frag_bin(GM_GIB << 10), 19, "larger sizes are in the last bin, too");
+	TAP_IS(gm_frag_bin(GM_GIB << 10), 19, "sizes beyond all bins are in the last bin");
 	for (unsigned i = 1; i < GM_SAMPLE_BINS; i++)
 		if (gm_frag_bin(gm_frag_bin_least(i)) != i ||
 		    gm_frag_bin(gm_frag_bin_least(i) - 1) != i - 1)

@@ -48,9 +48,10 @@ static void test_policy(const struct gm_policy *policy)
 	TAP_IS(work.null, 0, "%s: no lane gets NULL", policy->name);
 	TAP_IS(work.misaligned, 0, "%s: all blocks are aligned", policy->name);
 	TAP_IS(work.bad, 0, "%s: blocks keep their contents", policy->name);
-	TAP_IS(work.f.heap.foreign_frees, 0, "%s: free knows it", policy->name);
+	TAP_IS(work.f.heap.foreign_frees, 0, "%s: free knows an aligned block", policy->name);
 	if (policy->can & GM_POLICY_FREES)
-		TAP_IS(test_stats(&work.f).live_bytes, 0, "%s: nothing is left", policy->name);
+		TAP_IS(test_stats(&work.f).live_bytes, 0, "%s: no byte is live after all frees",
+		       policy->name);
 	test_close(&work.f);
 }
 

@@ -36,7 +36,7 @@ static void end(struct work *work, const char *name)
 	TAP_IS(work->bad, 0, "%s: blocks keep their contents", name);
 	TAP_IS(work->null, 0, "%s: no lane gets NULL", name);
 	TAP_IS(work->misaligned, 0, "%s: all blocks are aligned", name);
-	TAP_IS(test_stats(&work->f).live_bytes, 0, "%s: nothing is left", name);
+	TAP_IS(test_stats(&work->f).live_bytes, 0, "%s: no byte is live after all frees", name);
 	TAP_IS(work->f.heap.foreign_frees, 0, "%s: nothing was freed that was none", name);
 	test_close(&work->f);
 }
@@ -196,9 +196,10 @@ int main(void)
 	run(&work, fill_arena, "arena");
 	TAP_OK(work.arena.large && work.arena.top, "arena: pieces, and separate large blocks");
 	run(&work, free_arena, "all at once");
-	TAP_OK(!work.arena.large && !work.arena.top, "arena: it is empty");
+	TAP_OK(!work.arena.large && !work.arena.top,
+	       "arena: nothing remains of an arena freed at once");
 	run(&work, exhaust, "full");
-	TAP_IS(work.null, LANES, "full: NULL at last");
+	TAP_IS(work.null, LANES, "full: a full heap gives NULL at last");
 	work.null = 0;
 	gpumem_arena_free(&work.f.heap, &work.arena);
 	end(&work, "arena");

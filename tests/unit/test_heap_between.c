@@ -62,7 +62,7 @@ static void taken_out_meanwhile(void)
 	TAP_OK(gm_granule_strip_one(heap, c, s), "an empty granule is taken out of its shard");
 	uint64_t old = gm_add64(&gm_slab_of(heap, granule)->state, UINT64_C(1) << 32 | 1);
 	void *held = gm_granule_take(heap, c, granule, (uint32_t)(old >> 32), 1);
-	TAP_OK(held, "a lane that saw it there has a slot of it");
+	TAP_OK(held, "a lane that saw the granule in its shard has a slot of it");
 	TAP_IS(fill(heap), all - 1, "the other slots of all granules can be had");
 	gm_granule_free(heap, held);
 	drop(heap, all - 1);

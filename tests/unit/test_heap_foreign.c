@@ -439,8 +439,8 @@ static void test_policy(const struct gm_policy *policy)
 		test_class(&work, c);
 	uint64_t before = work.f.heap.foreign_frees;
 	policy->free(&work.f.heap, NULL);
-	TAP_OK(!changed(&work) && work.f.heap.foreign_frees == before, "%s: NULL is nothing",
-	       policy->name);
+	TAP_OK(!changed(&work) && work.f.heap.foreign_frees == before,
+	       "%s: a free of NULL is nothing", policy->name);
 	unwatch(&work);
 	TAP_OK(all_hold(&work), "%s: live blocks keep their contents", policy->name);
 	if (policy->can & GM_POLICY_FREES)

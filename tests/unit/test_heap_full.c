@@ -81,7 +81,7 @@ static void check_size(struct work *work, const struct gm_policy *policy, size_t
 	TAP_OK(again + 2 >= first && again, "%s: the second time %u percent are filled", name,
 	       again);
 	empty(work);
-	TAP_IS(test_stats(&work->f).live_bytes, 0, "%s: nothing is left", name);
+	TAP_IS(test_stats(&work->f).live_bytes, 0, "%s: no byte is live after all frees", name);
 }
 
 static void check_mixing(struct work *work, const struct gm_policy *policy)
@@ -92,8 +92,8 @@ static void check_mixing(struct work *work, const struct gm_policy *policy)
 	empty(work);
 	large = fill(work, 4096);
 	TAP_OK(large && large + 10 >= expected(policy, 4096),
-	       "%s: what 256 bytes filled by %u percent, 4096 do by %u", policy->name, small,
-	       large);
+	       "%s: blocks of 256 bytes fill %u percent, then those of 4096 %u", policy->name,
+	       small, large);
 	empty(work);
 }
 
@@ -109,13 +109,13 @@ static void single_calls(void *arg, uint32_t thread)
 	policy->free(heap, none);
 	policy->free(heap, one);
 	policy->free(heap, NULL);
-	TAP_IS(heap->foreign_frees, 0, "%s: free(NULL) is nothing", policy->name);
+	TAP_IS(heap->foreign_frees, 0, "%s: a free of NULL is nothing", policy->name);
 	policy->free(heap, (char *)(uintptr_t)heap->base - 16);
 	policy->free(heap, (char *)(uintptr_t)heap->base + ((uint64_t)heap->capacity << 21));
 	TAP_IS(heap->foreign_frees, 2, "%s: addresses outside the heap are counted", policy->name);
 	TAP_OK(!policy->malloc(heap, (size_t)-1) && !policy->malloc(heap, (size_t)1 << 40) &&
 		       !policy->malloc(heap, ((size_t)GRANULES << GM_GRANULE_SHIFT) + 1),
-	       "%s: beyond the heap: NULL", policy->name);
+	       "%s: a size beyond the heap gets NULL", policy->name);
 }
 
 /* In a heap of its own: a run of all granules. */

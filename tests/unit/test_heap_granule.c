@@ -164,7 +164,7 @@ static void check_search(struct fixture *f)
 	TAP_OK(test_launch(f, LANES / GM_WARP, 8, search, &map), "lanes find slots behind others");
 	for (unsigned i = 0; i < WORDS; i++)
 		used += gm_popc(map.bits[i]);
-	TAP_IS(used, LIVE * 32 + LANES, "each its own");
+	TAP_IS(used, LIVE * 32 + LANES, "each lane finds a slot of its own");
 	TAP_OK(words_found(&map) == WORDS - LIVE, "lanes find slots in all words that have one");
 	memset(map.bits, 0xff, sizeof map.bits);
 	map.bits[WORDS - 1] =
@@ -217,7 +217,7 @@ static void check_crowd(struct work *work)
 	TAP_OK(test_launch(&work->f, CROWD / 32, CROWD / 32, crowd, work),
 	       "lanes come to an empty heap");
 	TAP_OK(class_->own > 1, "several shards bring granules for waiting lanes");
-	TAP_IS(class_->waiting, 0, "no lane waits afterwards");
+	TAP_IS(class_->waiting, 0, "no lane waits after the search");
 	test_launch(&work->f, CROWD / 32, CROWD / 32, leave, work);
 }
 

@@ -335,7 +335,7 @@ static void waits_for_a_slow_host(struct work *work)
 	work->delay = GM_HOST_DEAD / 2;
 	work->size = 1000000;
 	launch(work, one_each, "the host answers after half a second");
-	TAP_IS(work->got, LANES, "everybody waits for it");
+	TAP_IS(work->got, LANES, "every lane waits for a slow host");
 	uint64_t stalled = site_device(&work->site)->stalled;
 	TAP_OK(stalled > GM_HOST_DEAD * 9 / 20 && stalled < GM_HOST_DEAD * 11 / 20,
 	       "the stalled time of all lanes is the delay: %lu ns", (unsigned long)stalled);

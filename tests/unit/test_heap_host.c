@@ -52,9 +52,9 @@ static void follows_launches(void)
 	struct site site;
 	site_make(&site, "512M", 256 * MIB, NULL);
 	CUstream a = held_stream(), b = held_stream();
-	TAP_OK(!gm_heap_in_flight(site.heap), "nothing is in flight");
+	TAP_OK(!gm_heap_in_flight(site.heap), "nothing is in flight before a launch");
 	gm_heap_launch(site.heap, a, NULL);
-	TAP_OK(gm_heap_in_flight(site.heap), "a launch begins");
+	TAP_OK(gm_heap_in_flight(site.heap), "a launch that begins is in flight");
 	gm_heap_launched(site.heap, a, false, NULL);
 	TAP_OK(!gm_heap_in_flight(site.heap), "a launch that fails is not in flight");
 	launch(&site, a);
@@ -63,8 +63,8 @@ static void follows_launches(void)
 	gm_sim_release(b, (unsigned)-1);
 	TAP_OK(gm_heap_in_flight(site.heap), "one of two streams is done");
 	gm_sim_release(a, 3);
-	TAP_OK(gm_heap_in_flight(site.heap), "one of two kernels is, and the second runs");
-	TAP_IS(gm_heap_trim(site.heap), 0, "no trim meanwhile");
+	TAP_OK(gm_heap_in_flight(site.heap), "one of two kernels of a stream is done");
+	TAP_IS(gm_heap_trim(site.heap), 0, "no trim happens while a kernel runs");
 	struct gm_heap_figures figures;
 	TAP_IS(gm_heap_figures(site.heap, &figures), CUDA_ERROR_NOT_READY,
 	       "no figures are read meanwhile");
@@ -164,7 +164,8 @@ static void gives_what_there_is(void)
 	TAP_OK(gm_heap_answer(site.heap) && gm_heap_answer(site.heap), "two of four granules");
 	TAP_IS(site_figures(&site).mapped, site_figures(&site).limit,
 	       "two granules are all that remain");
-	TAP_OK(!gm_heap_answer(site.heap) && *refused == GM_HEAP_FIRST + 3, "the third is refused");
+	TAP_OK(!gm_heap_answer(site.heap) && *refused == GM_HEAP_FIRST + 3,
+	       "a third granule beyond the limit is refused");
 	site_close(&site, "few");
 	site_make(&site, "512M", (GM_HEAP_FIRST + 8) * 2 * MIB, NULL);
 	refused = &site.heap->shared->mail.refused.value;

@@ -110,7 +110,8 @@ static uint64_t run_kernel(uint64_t ns)
 static void grow(unsigned chunks)
 {
 	while (chunks--)
-		TAP_OK(gm_heap_add_chunk(site.heap, 1) == CUDA_SUCCESS, "the heap grows");
+		TAP_OK(gm_heap_add_chunk(site.heap, 1) == CUDA_SUCCESS,
+		       "the heap grows by a chunk");
 }
 
 static unsigned kernels(void)
@@ -167,8 +168,8 @@ static void goes_when_due(void)
 	TAP_IS(trim(when - 1), 0, "no memory is returned before that");
 	TAP_IS(kernels(), before, "no kernel has examined the heap before that");
 	TAP_IS(trim(when), 6 * MIB, "a due trim returns all but the first chunk");
-	TAP_IS(site_figures(&site).mapped, FIRST, "the first chunk stays");
-	TAP_IS(site_pool(&site).idle, 6 * MIB, "the rest is idle memory of the pool");
+	TAP_IS(site_figures(&site).mapped, FIRST, "the first chunk of the heap stays");
+	TAP_IS(site_pool(&site).idle, 6 * MIB, "the other chunks are idle memory of the pool");
 	TAP_IS(due(), UINT64_MAX, "no further trim is due");
 	TAP_IS(site_figures(&site).used, 0, "memory claimed by a trim does not count as used");
 	site_close(&site, "due");

@@ -102,7 +102,7 @@ static void check(struct work *work, uint32_t lanes, size_t size, uint64_t limit
 	gm_heap_launched(work->site.heap, NULL, true, NULL);
 	TAP_OK(gm_simt_launch(&(struct gm_simt){warps + 1, warps + 1, test_seed(), GM_SIMT_FAIR},
 			      launch_lane, work),
-	       "%u lanes end", lanes);
+	       "%u lanes come to their end", lanes);
 	TAP_IS(work->null, 0, "%u lanes, %zu bytes each, %s limit of %llu MiB: no NULL", lanes,
 	       size, whose, (unsigned long long)(limit / MIB));
 	for (uint32_t i = 0; i < lanes; i++)

@@ -219,7 +219,7 @@ static void writes_events(void)
 	       "two readings, and the last word");
 	TAP_OK(r[0].address == 2 * 16 + 112 + 2 * GM_GRANULE && r[0].flags == 0 &&
 		       s[0].live[0] == 2 && s[0].live[GM_HEAP_BINS - 1] == 1,
-	       "the first saw the run that went later");
+	       "the first sample saw the run that went later");
 	is_last(file, &r[2], &s[2]);
 	TAP_OK(help_check(file), "the numbers add up");
 	gm_log_read_close(file);
@@ -275,7 +275,8 @@ static void writes_without_reading(void)
 	struct gm_log_file *file = help_open("log");
 	if (!file)
 		return;
-	TAP_IS(records_of(file, GM_RECORD_HEAP_SAMPLE, r, s, 2), 1, "the last word is said");
+	TAP_IS(records_of(file, GM_RECORD_HEAP_SAMPLE, r, s, 2), 1,
+	       "an exit beside a reading writes one last sample");
 	TAP_OK(r[0].flags == GM_RECORD_LAST && r[0].address == 0,
 	       "the last sample has the earlier values");
 	TAP_OK(help_check(file), "the numbers add up");
@@ -324,13 +325,15 @@ static void writes_ends(void)
 {
 	struct gm_record r[4];
 	struct gm_heap_sample s[4];
-	TAP_IS(help_child("GPUMEM_LOG=events,0", end, NULL), 0, "a heap that ends");
+	TAP_IS(help_child("GPUMEM_LOG=events,0", end, NULL), 0, "a heap that ends is logged");
 	struct gm_log_file *file = help_open("log");
 	if (!file)
 		return;
 	TAP_IS(gm_log_read_counter(file, 0, GM_C_heap_refused), 1, "the device was full");
-	TAP_IS(gm_log_read_counter(file, 0, GM_C_heap_refused_limit), 0, "the limit was not");
-	TAP_IS(records_of(file, GM_RECORD_HEAP_SAMPLE, r, s, 4), 3, "the last word is said once");
+	TAP_IS(gm_log_read_counter(file, 0, GM_C_heap_refused_limit), 0,
+	       "a refusal by a full device is not one by the limit");
+	TAP_IS(records_of(file, GM_RECORD_HEAP_SAMPLE, r, s, 4), 3,
+	       "a heap that ends has three samples, the last one once");
 	TAP_OK(r[1].flags == GM_RECORD_OWN && r[2].flags == (GM_RECORD_OWN | GM_RECORD_LAST),
 	       "the samples mark the heap as the program's own");
 	TAP_OK(r[2].size == FIRST, "the last sample has the size before the release");

@@ -82,11 +82,11 @@ static void is_none_where_two_may_run(void)
 	CUstream a = held_stream(), b = held_stream();
 	launch(&site, a, one);
 	launch(&site, b, two);
-	TAP_OK(!named(&site), "two of two names");
+	TAP_OK(!named(&site), "no kernel is named when two of two names run");
 	gm_sim_release(a, 2);
-	TAP_OK(named(&site) == two, "one of them is done");
+	TAP_OK(named(&site) == two, "one kernel is named when the other is done");
 	launch(&site, a, two);
-	TAP_OK(named(&site) == two, "two of one name");
+	TAP_OK(named(&site) == two, "the name of two kernels is named");
 	close_all(&site, a, b, "two streams");
 }
 
@@ -116,11 +116,11 @@ static void is_forgotten_behind_many_others(void)
 	launch(&site, stream, one);
 	for (unsigned i = 0; i < GM_HEAP_NAMES - 1; i++)
 		launch(&site, stream, others[i]);
-	TAP_OK(named(&site) == one, "kernels before it are kept");
+	TAP_OK(named(&site) == one, "the kernels before a change of name are kept");
 	launch(&site, stream, others[GM_HEAP_NAMES - 1]);
 	TAP_OK(!named(&site), "a bounded number of earlier kernels is kept");
 	gm_sim_release(stream, 2);
-	TAP_OK(named(&site) == two, "the later ones are there");
+	TAP_OK(named(&site) == two, "the kernels after those dropped are kept");
 	close_all(&site, stream, NULL, "changes of name");
 }
 

@@ -80,11 +80,12 @@ int main(void)
 			TAP_IS(work.taken, SLOTS, "8 KiB fill the heap to its last slot");
 			test_launch(&work.f, 8, 8, empty, &work);
 			TAP_OK(test_launch(&work.f, WARPS, 64, again, &work),
-			       "other sizes at once");
+			       "lanes ask for other sizes at once");
 			TAP_IS(work.null, 0, "there is room for all other sizes");
 			test_launch(&work.f, WARPS, 32, check_and_free, &work);
 			TAP_IS(work.bad, 0, "blocks keep their contents");
-			TAP_IS(test_stats(&work.f).live_bytes, 0, "nothing is left");
+			TAP_IS(test_stats(&work.f).live_bytes, 0,
+			       "no byte is live after all frees");
 			test_close(&work.f);
 		}
 	}

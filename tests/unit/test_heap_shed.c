@@ -111,11 +111,11 @@ static void goes_while_kernels_come(const char *policy)
 	uint64_t shed_before = gm_counter_get(0, GM_C_heap_shed);
 	TAP_IS(due(), AFTER, "%s: a heap that no kernel uses is trimmed as a whole", policy);
 	launch(stream);
-	TAP_IS(due(), 1000 + AFTER, "one in use is shed so long after it was made");
+	TAP_IS(due(), 1000 + AFTER, "a heap in use is shed so long after it was made");
 	TAP_IS(trim(), 0, "a shed needs a launch");
 	TAP_IS(kernels(), before, "a trim launches no kernel");
 	launch(stream);
-	TAP_IS(kernels(), before + 1, "the next launch sheds");
+	TAP_IS(kernels(), before + 1, "the next launch runs the heap's kernel");
 	launch(stream);
 	TAP_IS(kernels(), before + 1, "a due shed is launched once");
 	gm_sim_release(stream, 2);
@@ -337,8 +337,8 @@ static void survives_refusals(void)
 	trim();
 	gm_heap_launch(site.heap, stream, NULL);
 	gm_heap_launched(site.heap, stream, false, NULL);
-	TAP_OK(gm_heap_in_flight(site.heap), "one whose launch failed runs nevertheless");
-	TAP_IS(gm_heap_trim(site.heap), 0, "no trim runs beside it");
+	TAP_OK(gm_heap_in_flight(site.heap), "a kernel whose launch failed may run nevertheless");
+	TAP_IS(gm_heap_trim(site.heap), 0, "no trim runs beside a kernel whose launch failed");
 	release(stream);
 	TAP_OK(!gm_heap_in_flight(site.heap), "the shed is tracked to its end");
 	TAP_IS(gm_heap_trim(site.heap), 40 * MIB, "a trim runs afterwards");

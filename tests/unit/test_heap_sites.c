@@ -122,7 +122,7 @@ static void test_mixed(enum gm_simt_mode mode)
 		       "call %u: all frees of its blocks count", call);
 		wrong += is.at[GM_SITE_NULLS] + is.at[GM_SITE_TWICE] + is.at[GM_SITE_INVALID];
 	}
-	TAP_IS(wrong, 0, "no call is wrong");
+	TAP_IS(wrong, 0, "no place has a wrong call");
 	TAP_IS(figures(&r, call_of(3)).address, 0, "a call that frees well is no site");
 	TAP_IS(r.f.heap.foreign_frees, 0, "the heap counts no invalid free");
 	close_run(&r);
@@ -155,7 +155,7 @@ static void test_twice(enum gm_simt_mode mode)
 	TAP_IS(figures(&r, call_of(2)).at[GM_SITE_TWICE], 32,
 	       "32 lanes freed a free block at another call");
 	TAP_IS(r.f.heap.foreign_frees, 63, "the heap counts frees of a free block");
-	TAP_IS(test_stats(&r.f).live_bytes, 0, "no block is alive");
+	TAP_IS(test_stats(&r.f).live_bytes, 0, "no block is alive after all frees");
 	close_run(&r);
 }
 

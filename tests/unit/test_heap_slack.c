@@ -140,8 +140,9 @@ static void grows_without_calls(void)
 	TAP_OK(gm_heap_answer(site.heap) && mapped() == 2 * before,
 	       "more memory than needed is mapped");
 	TAP_IS(slack(), before / GM_HEAP_SHARE + GM_HEAP_MORE,
-	       "the slack is not used for such a growth");
-	TAP_IS(gm_counter_get(0, GM_C_heap_slack), slack() << GM_GRANULE_SHIFT, "slack is counted");
+	       "the slack is not used for a growth beyond it");
+	TAP_IS(gm_counter_get(0, GM_C_heap_slack), slack() << GM_GRANULE_SHIFT,
+	       "the bytes of slack are counted");
 	TAP_IS(gm_counter_get(0, GM_C_heap_slack_peak), slack() << GM_GRANULE_SHIFT,
 	       "the peak of slack is counted");
 	TAP_IS(gm_counter_get(0, GM_C_heap_slack_growths), 1, "growths from slack are counted");
@@ -178,7 +179,7 @@ static void needs_a_reason(void)
 	make("4G", 2048 * MIB, 0, NULL);
 	want(1);
 	TAP_OK(gm_heap_answer(site.heap) && !gm_heap_map_ahead(site.heap),
-	       "GPUMEM_TRIM_AFTER=0: nothing ahead");
+	       "GPUMEM_TRIM_AFTER=0: no memory is mapped ahead");
 	end("at once");
 	make("4G", 2048 * MIB, AFTER, NULL);
 	want(1);
@@ -222,7 +223,7 @@ static void goes_to_who_lacks(void)
 	uint64_t ahead = slack(), rest = 512 * MIB - site_pool(&site).lent;
 	TAP_OK(ahead > 0 && gm_heap_in_flight(site.heap), "there is slack, and a running kernel");
 	TAP_IS(gm_pool_alloc(site.pool, rest + 2 * MIB, 1, &block), CUDA_SUCCESS,
-	       "cudaMalloc takes it");
+	       "cudaMalloc takes the slack of a running kernel");
 	TAP_IS(slack(), 0, "cudaMalloc took the slack while the kernel runs");
 	TAP_OK(gm_heap_in_flight(site.heap), "the kernel runs on");
 	want(1);

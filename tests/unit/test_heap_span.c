@@ -76,7 +76,7 @@ static void grow(struct work *work, const struct gm_policy *policy, enum host ho
 	work->size = size;
 	work->running = LANES;
 	TAP_OK(test_launch(&work->f, LANES / 32 + 1, LANES / 32 + 1, grow_lane, work),
-	       "%s: all lanes end", policy->name);
+	       "%s: all lanes come to their end", policy->name);
 }
 
 static void check_growth(struct work *work, const struct gm_policy *policy, enum gm_simt_mode mode)

@@ -119,7 +119,7 @@ static void check_accesses(struct work *work, const struct gm_policy *policy, si
 	       "%s: a free is one atomic access, and %lu.%02lu loads miss", name,
 	       (unsigned long)read / 100, (unsigned long)read % 100);
 	TAP_IS(work->f.heap.foreign_frees, 0, "%s: no free is invalid", name);
-	TAP_IS(test_stats(&work->f).live_bytes, 0, "%s: nothing is left", name);
+	TAP_IS(test_stats(&work->f).live_bytes, 0, "%s: no byte is live after all frees", name);
 	test_close(&work->f);
 }
 
@@ -177,7 +177,7 @@ static void check_mixed(struct work *work, const struct gm_policy *policy, uint3
 	}
 	TAP_OK(work->null > 0, "%s: groups of all sizes until there is no room", policy->name);
 	TAP_IS(test_stats(&work->f).live_bytes, 0, "%s: all memory is free again", policy->name);
-	TAP_IS(work->f.heap.foreign_frees, 0, "%s: each freed once", policy->name);
+	TAP_IS(work->f.heap.foreign_frees, 0, "%s: each group is freed once", policy->name);
 	test_close(&work->f);
 }
 

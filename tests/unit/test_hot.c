@@ -75,7 +75,7 @@ static void ends_meanwhile(void)
 		struct gm_block b = take(size[i]);
 		TAP_OK(b.base && b.base != a.base,
 		       "a run that ends during an allocation keeps its memory");
-		TAP_IS(o.takes, 1, "the order was asked");
+		TAP_IS(o.takes, 1, "the order was asked for the hot memory");
 		TAP_OK(fake_valid(f.pool), "the pool is valid");
 		TAP_IS(f.recorded + f.waits + f.fences, 0, "the allocation did not wait");
 		fake_end(f.pool, "meanwhile");
@@ -142,7 +142,8 @@ static void limit(void)
 	fake_end(f.pool, "the limit");
 	start(UINT64_MAX);
 	give(take(MEMORY / 2));
-	TAP_OK(take(MEMORY / 4 * 3).base, "an allocation drains while the run goes on, too");
+	TAP_OK(take(MEMORY / 4 * 3).base,
+	       "an allocation at the limit drains while the run goes on");
 	fake_end(f.pool, "the limit in a run");
 }
 
@@ -167,7 +168,7 @@ static void given_back(void)
 	gm_pool_free(f.pool, b.base, &fake_done, NULL);
 	give(a);
 	TAP_IS(gm_pool_give_back(f.pool, 0, false), 32 * GM_MIB,
-	       "what is idle is returned beside hot memory");
+	       "idle memory is returned beside hot memory");
 	TAP_OK(sums(0, 64 * GM_MIB), "hot memory stays with the pool");
 	TAP_IS(gm_pool_give_back(f.pool, 0, true), 64 * GM_MIB,
 	       "hot memory is returned after a wait");

@@ -222,15 +222,16 @@ static void glances(void)
 	make_image(&without, "object:75:raw:vprintf,mallok,other");
 	for (size_t n = 0; n <= with.n; n++)
 		wrong += gm_cubin_glance(with.at, n, &part) == GM_CUBIN_NONE;
-	TAP_IS(wrong, 0, "beginnings that call malloc");
+	TAP_IS(wrong, 0, "no beginning of an image with malloc is enough");
 	for (size_t n = 0; n <= without.n; n++) {
 		bool is = gm_cubin_glance(without.at, n, &part) == GM_CUBIN_NONE;
 		first = is && !none ? n : first;
 		none += is;
 	}
 	TAP_OK(none > 0 && none == without.n - first + 1,
-	       "if a beginning is enough, a longer one is, too");
-	TAP_OK(part.kind == GM_IMAGE_OBJECT && part.arch == 75, "the header is recorded");
+	       "a beginning longer than one that is enough is enough");
+	TAP_OK(part.kind == GM_IMAGE_OBJECT && part.arch == 75,
+	       "the header of a beginning is recorded");
 	without.at[offsetof(Elf64_Ehdr, e_machine)] ^= 1;
 	TAP_IS(gm_cubin_glance(without.at, without.n, &part), GM_CUBIN_SEARCH,
 	       "another machine needs a full search");
@@ -296,13 +297,13 @@ static void strange(void)
 		memcpy(bytes, rows[i].bytes, rows[i].n);
 		gm_image_allocates(bytes, rows[i].n, 0, &verdict);
 		TAP_STR(gm_image_why_text(verdict.why), gm_image_why_text(rows[i].why),
-			"strange image %zu", i);
+			"the strange image %zu has its reason", i);
 		TAP_IS(verdict.answer, GM_IMAGE_UNKNOWN, "a strange image is unknown");
 		free(bytes);
 	}
 	errno = 4711;
-	TAP_OK(gm_image_allocates(NULL, 0, 0, &verdict), "no image at all");
-	TAP_IS(errno, 4711, "errno does not change");
+	TAP_OK(gm_image_allocates(NULL, 0, 0, &verdict), "NULL is an unknown image");
+	TAP_IS(errno, 4711, "a judgement does not change errno");
 	TAP_IS(verdict.why, GM_IMAGE_WHY_UNREADABLE, "a missing image is unreadable");
 }
 
@@ -374,7 +375,7 @@ static void padded(void)
 	make_image(&second, "fatbin cubin:90:raw:malloc");
 	make_put(&m, NULL, 24);
 	gm_image_allocates(m.at, m.n, 0, &verdict);
-	TAP_IS(verdict.why, GM_IMAGE_WHY_NONE, "zeros behind a container");
+	TAP_IS(verdict.why, GM_IMAGE_WHY_NONE, "zeros behind a container are skipped");
 	make_put(&m, second.at, second.n);
 	gm_image_allocates(m.at, m.n, 0, &verdict);
 	TAP_IS(verdict.why, GM_IMAGE_WHY_SYMBOL, "zeros before a container are skipped");
@@ -383,7 +384,7 @@ static void padded(void)
 	make_image(&m, "fatbin cubin:90");
 	make_put(&m, "x", 1);
 	gm_image_allocates(m.at, m.n, 0, &verdict);
-	TAP_IS(verdict.why, GM_IMAGE_WHY_DAMAGED, "something else behind one");
+	TAP_IS(verdict.why, GM_IMAGE_WHY_DAMAGED, "something else behind a container is damage");
 	free(m.at);
 }
 
@@ -404,7 +405,7 @@ static void many_sections(void)
 	memcpy(m.at + head.e_shoff, &first, sizeof first);
 	memcpy(m.at, &head, sizeof head);
 	gm_image_allocates(m.at, m.n, 0, &verdict);
-	TAP_IS(verdict.why, GM_IMAGE_WHY_SYMBOL, "sections counted in the first of them");
+	TAP_IS(verdict.why, GM_IMAGE_WHY_SYMBOL, "sections can be counted in the first of them");
 	first.sh_size = (uint64_t)1 << 58; /* times 64: 0 */
 	memcpy(m.at + head.e_shoff, &first, sizeof first);
 	gm_image_allocates(m.at, m.n, 0, &verdict);

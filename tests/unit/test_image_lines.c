@@ -318,7 +318,8 @@ static void test_damage(void)
 			m.at[i] ^= (unsigned char)(1 << bit);
 		}
 	TAP_OK(found > 0, "damaged images are survived (%u still have the line)", found);
-	TAP_OK(line_at(&m, 2, 0x180, file, sizeof file) == 20, "the sound one has it");
+	TAP_OK(line_at(&m, 2, 0x180, file, sizeof file) == 20,
+	       "the image without damage has the line");
 }
 
 /* Print "SECTION+OFFSET FILE:LINE" of the code behind each call in a cubin. */

@@ -70,7 +70,7 @@ static void cut(const char *words)
 		wrong += why != GM_IMAGE_WHY_UNREADABLE && (n >= 4 || why != GM_IMAGE_WHY_FORMAT);
 		drop(at, n);
 	}
-	TAP_IS(wrong, 0, "'%s' cut anywhere", words);
+	TAP_IS(wrong, 0, "the image '%s' cut anywhere is unreadable", words);
 	free(m.at);
 }
 
@@ -80,7 +80,7 @@ static void text(void)
 	struct make m;
 	make_image(&m, "ptx:90:raw:malloc");
 	unsigned char *at = at_edge(m.at, m.n);
-	TAP_IS(judge(at, 0), GM_IMAGE_WHY_UNREADABLE, "text without an end");
+	TAP_IS(judge(at, 0), GM_IMAGE_WHY_UNREADABLE, "a text without an end is unreadable");
 	drop(at, m.n);
 	make_put(&m, "", 1);
 	at = at_edge(m.at, m.n);
@@ -94,7 +94,7 @@ static void text(void)
 	make_put(&all, m.at, m.n);
 	make_put(&all, "", 1);
 	at = at_edge(all.at, all.n);
-	TAP_IS(judge(at, 0), GM_IMAGE_WHY_SYMBOL, "a long text");
+	TAP_IS(judge(at, 0), GM_IMAGE_WHY_SYMBOL, "a long text is read to its end");
 	drop(at, all.n);
 	free(all.at);
 	free(m.at);

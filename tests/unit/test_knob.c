@@ -203,7 +203,8 @@ static void messages(void)
 	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
 		char line[1024];
 		said(cases[i].name, cases[i].value, line, sizeof line);
-		TAP_STR(line, cases[i].line, "%s=%s, read twice", cases[i].name, cases[i].value);
+		TAP_STR(line, cases[i].line, "%s=%s, read twice, is told once", cases[i].name,
+			cases[i].value);
 	}
 }
 
@@ -246,9 +247,9 @@ int main(void)
 	bad_values();
 	every_default_is_good();
 	messages();
-	TAP_STR(gm_knob_nearest("GPUMEM_LOGS"), "GPUMEM_LOG", "the nearest name");
+	TAP_STR(gm_knob_nearest("GPUMEM_LOGS"), "GPUMEM_LOG", "a wrong name has its nearest name");
 	TAP_STR(gm_knob_nearest("GPUMEM_FRE"), "GPUMEM_FREE",
-		"a short name has a nearest name, too");
+		"a short wrong name has its nearest name");
 	TAP_STR(gm_knob_nearest("GPUMEM_FOO"), NULL, "three letters that are all others are far");
 	TAP_STR(gm_knob_nearest("PATH"), NULL, "no name is near PATH");
 	the_environment();

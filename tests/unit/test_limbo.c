@@ -18,7 +18,8 @@ static void free_returns(void)
 	f.answer = CUDA_SUCCESS;
 	TAP_IS(gm_pool_free(pool, b.base + 512, NULL, NULL), CUDA_ERROR_INVALID_VALUE,
 	       "an inner address is not freed");
-	TAP_IS(gm_pool_free(pool, b.base, NULL, &was), CUDA_SUCCESS, "a free succeeds");
+	TAP_IS(gm_pool_free(pool, b.base, NULL, &was), CUDA_SUCCESS,
+	       "a free whose fence succeeds does");
 	TAP_OK(was.id == b.id && f.context == 1,
 	       "a free returns the block, and asks for its context");
 	TAP_IS(gm_pool_free(pool, b.base, NULL, NULL), CUDA_ERROR_INVALID_VALUE,
@@ -175,7 +176,7 @@ static void misses(void)
 	TAP_IS(f.dropped, 0, "the 63rd allocation does not see that the fence has passed");
 	CUdeviceptr again = fake_alloc(pool, 3000).base;
 	TAP_OK(f.queries == 1 + 7 && f.dropped == 1 && again == first,
-	       "the 64th allocation sees it");
+	       "the 64th allocation sees that the fence has passed");
 	TAP_OK(shelf->passed.first, "the rest of the batch is on the shelf");
 	gm_pool_free(pool, again, NULL, NULL);
 	end("misses");
@@ -502,7 +503,7 @@ static void trims(void)
 	gm_pool_give_back(f.pool, 0, false);
 	free_small(3);
 	TAP_OK(noticed > 0 && gm_shelf_mine(f.pool)->limbo.open,
-	       "the open bag of a shelf is checked, too");
+	       "a trim checks the open bag of a shelf");
 	TAP_IS(gm_pool_trim_next(f.pool), 9000, "the next check of a shelf's open bag is due");
 	end("trimming");
 }

@@ -320,7 +320,7 @@ static void test_kill(void)
 		setenv("GPUMEM_LOG_NAME", "log", 1);
 		_exit(write_until_killed(&tell[1]));
 	}
-	TAP_IS(read(tell[0], &byte, 1), 1, "a child writes");
+	TAP_IS(read(tell[0], &byte, 1), 1, "a child writes a log until it is killed");
 	struct gm_log_file *file = help_open("log");
 	if (file) {
 		const struct gm_log_about *about = gm_log_read_about(file);

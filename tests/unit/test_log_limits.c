@@ -149,7 +149,8 @@ static void test_file_limit(uint64_t limit)
 	const struct gm_log_about *about = gm_log_read_about(file);
 	TAP_OK(about->dropped > 0 && !about->complete, "the log is marked as incomplete");
 	TAP_IS(about->records + about->dropped, 1200001, "every record is there or counted");
-	TAP_IS(gm_log_read_counter(file, 0, GM_C_allocate_calls), 600000, "counters go on");
+	TAP_IS(gm_log_read_counter(file, 0, GM_C_allocate_calls), 600000,
+	       "the counters of a full log go on");
 	TAP_OK(help_check(file), "the numbers add up");
 	gm_log_read_close(file);
 	unlink("log");
@@ -171,7 +172,7 @@ static void test_one_line(void)
 	help_child("GPUMEM_LOG=events", say_to_file, &limit);
 	int fd = open("said", O_RDONLY);
 	TAP_OK(read(fd, text, sizeof text - 1) > 0 && strstr(text, "File too large"),
-	       "why is said");
+	       "the line names the reason for a full file");
 	for (const char *p = text; *p; p++)
 		lines += *p == '\n';
 	TAP_IS(lines, 1, "the reason is printed once");

@@ -229,18 +229,18 @@ static void waits(void)
 	submit(stream[0], here->key);
 	TAP_IS(waits_n(), n, "the stream itself does not wait");
 	submit(stream[1], here->key);
-	TAP_IS(waits_n(), n + 1, "another stream waits");
+	TAP_IS(waits_n(), n + 1, "another stream waits for reused memory");
 	submit(stream[1], here->key);
-	TAP_IS(waits_n(), n + 1, "another stream waits once");
+	TAP_IS(waits_n(), n + 1, "another stream waits once for reused memory");
 	submit(stream[2], here->key);
-	TAP_IS(waits_n(), n + 2, "each further stream waits");
+	TAP_IS(waits_n(), n + 2, "each further stream waits for reused memory");
 	gm_order_stream_ends(stream[2]);
 	submit(stream[2], here->key);
 	TAP_IS(waits_n(), n + 3, "a stream with a reused handle waits");
 	gm_order_stream_ends(stream[0]);
 	submit(stream[0], here->key);
 	TAP_IS(waits_n(), n + 4, "a stream with the handle of the freed block's stream waits");
-	TAP_OK(gm_order_suspect_next() != UINT64_MAX, "a wait is watched");
+	TAP_OK(gm_order_suspect_next() != UINT64_MAX, "the wait of a stream is watched");
 	gm_order_suspect(UINT64_MAX - 1);
 	TAP_IS(gm_order_suspect_next(), UINT64_MAX, "a suspect wait is reported once");
 	for (unsigned i = 0; i < 3; i++)

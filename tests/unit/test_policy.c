@@ -80,7 +80,7 @@ static void test_find(bool by_size)
 	gm_span_each(&spans, count, &seen);
 	TAP_IS(seen, n, "each of them is met");
 	gm_spans_close(&spans);
-	TAP_OK(!spans.root, "no span is left");
+	TAP_OK(!spans.root, "no span remains after all frees");
 }
 
 static void test_neighbours(void)

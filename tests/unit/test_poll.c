@@ -107,8 +107,8 @@ static void shared(void)
 {
 	poll_with(come, UINT_MAX);
 	unhook();
-	TAP_IS(atomic_load(&polls), 2, "one more poll was made");
-	TAP_IS(atomic_load(&by_others), 0, "the first thread made it for the other");
+	TAP_IS(atomic_load(&polls), 2, "a fence asked for during a poll makes one more poll");
+	TAP_IS(atomic_load(&by_others), 0, "the first thread makes the poll for the other one");
 }
 
 static void not_too_early(void)
@@ -150,7 +150,7 @@ int main(void)
 	gm_fence_captures_counted();
 	sim_set_current(sim_context(0));
 	here = gm_context_current(&sim, &result);
-	TAP_OK(here && fence(), "an idle context");
+	TAP_OK(here && fence(), "a fence in an idle context passes");
 	shared();
 	not_too_early();
 	in_vain();

@@ -164,7 +164,7 @@ static void joins_chunks(void)
 	TAP_OK(fake_alloc(pool, 100 * GM_MIB).base, "a block lies across the borders of chunks");
 	TAP_IS(fake_stats(pool).chunks, 4, "a block across borders needs no other chunk");
 	stats = fake_stats(pool);
-	TAP_IS(stats.unreclaimable, 28 * GM_MIB, "the rest of the last one is unreclaimable");
+	TAP_IS(stats.unreclaimable, 28 * GM_MIB, "the rest of the last chunk is unreclaimable");
 	TAP_IS(stats.largest_after_remap, 28 * GM_MIB, "the rest of the last chunk is usable");
 	TAP_OK(fake_valid(pool), "the pool is valid");
 	fake_end(pool, "borders");
@@ -247,7 +247,7 @@ static void shares_the_limit(void)
 	atomic_fetch_add(&outside, 20 * GM_MIB); /* what could not be refused */
 	TAP_OK(!fake_alloc(pool, 2 * GM_MIB).base, "memory beyond the limit leaves the pool none");
 	atomic_fetch_sub(&outside, 40 * GM_MIB);
-	TAP_OK(fake_alloc(pool, 20 * GM_MIB).base, "what was given up is the pool's again");
+	TAP_OK(fake_alloc(pool, 20 * GM_MIB).base, "memory given up outside is the pool's again");
 	TAP_OK(fake_valid(pool), "the pool is valid");
 	fake_end(pool, "shared limit");
 }

@@ -86,10 +86,11 @@ static void refused(void)
 	coming = PEER;
 	fake.with = CUDA_ERROR_UNKNOWN;
 	fake.fail[FAKE_ACCESS] = 2; /* first access for its own device, then for the peer */
-	TAP_OK(!fake_alloc(pool, 32 * GM_MIB).base, "a block is refused");
-	TAP_IS(fake.calls[FAKE_UNMAP], 1, "the mapping is undone");
+	TAP_OK(!fake_alloc(pool, 32 * GM_MIB).base, "a block whose access is refused fails");
+	TAP_IS(fake.calls[FAKE_UNMAP], 1, "the mapping of a refused block is undone");
 	TAP_OK(fake_valid(pool) && pool->n_chunks == 0, "the pool is valid");
-	TAP_OK(fake_alloc(pool, 32 * GM_MIB).base && all_open(), "the next one is served");
+	TAP_OK(fake_alloc(pool, 32 * GM_MIB).base && all_open(),
+	       "the next block after a refused one is served");
 	fake_end(pool, "refused");
 }
 

@@ -72,7 +72,8 @@ static void waits(void)
 	TAP_OK(gm_pool_find(pool, block.base, &found) && found.live && found.id != block.id,
 	       "the next block at the address is not freed");
 	fence.calls = 0;
-	TAP_IS(gm_pool_free(pool, block.base, NULL, NULL), CUDA_SUCCESS, "a free succeeds");
+	TAP_IS(gm_pool_free(pool, block.base, NULL, NULL), CUDA_SUCCESS,
+	       "a free after a lost race succeeds");
 	TAP_OK(fence.calls == 1 && fence.native && fence.context == 1,
 	       "a free waits for the block's context, on the program's behalf");
 	TAP_IS(fake_stats(pool).handed_out, 0, "no block is handed out after the frees");

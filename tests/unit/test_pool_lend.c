@@ -226,7 +226,7 @@ static void recalls(void)
 
 	pool = spare_pool();
 	TAP_IS(gm_pool_lend(pool, AT + GM_GIB, 192 * GM_MIB), CUDA_SUCCESS,
-	       "a loan that lacks memory gets it");
+	       "a loan that lacks memory gets the spare loan");
 	TAP_OK(atomic_load(&spare) == 0 && fake_stats(pool).lent == 192 * GM_MIB,
 	       "a loan takes all of the spare loan");
 	TAP_OK(fake_valid(pool), "the pool is valid");

@@ -260,7 +260,7 @@ static void faults(void)
 	TAP_IS(trim(pool, now), 32 * GM_MIB, "the other chunk is returned the next time");
 	TAP_IS(gm_pool_trim_next(pool), now + AFTER,
 	       "the kept chunk is due again after the same time");
-	TAP_IS(trim(pool, now + AFTER), 32 * GM_MIB, "the kept chunk is returned then");
+	TAP_IS(trim(pool, now + AFTER), 32 * GM_MIB, "the kept chunk is returned when due again");
 	fake_end(pool, "a fault");
 }
 

@@ -89,7 +89,8 @@ static void test_few(void)
 	memset(words, 0, sizeof words);
 	TAP_IS(ask(&longer, key, false, false), UNKNOWN, "a frame has another length");
 	keep(&longer, key, false, false);
-	TAP_IS(ask(&longer, key, false, false), RIGHT, "the other length is known from then on");
+	TAP_IS(ask(&longer, key, false, false), RIGHT,
+	       "the other length of a frame is known once kept");
 	memset(words, 0, sizeof words);
 	TAP_IS(ask(&a, key, false, false), UNKNOWN, "instead of the one before");
 	TAP_IS(ask(&longer, key_of(&longer, 0, 2), false, false), UNKNOWN,

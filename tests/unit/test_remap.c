@@ -95,8 +95,9 @@ static void adds_what_lacks(void)
 	/* Idle: 192 MiB in one run at the end, 64 MiB at the beginning. */
 	struct gm_block large = fake_alloc(pool, 300 * GM_MIB);
 	TAP_OK(large.base == b[2].base && fake_valid(pool), "an idle end stays where it is");
-	TAP_IS(gm_counter_get(0, GM_C_remap_bytes) % (64 * GM_MIB), 0, "whole chunks move");
-	TAP_OK(!fake_is_mapped(b[0].base), "the other one is moved behind it");
+	TAP_IS(gm_counter_get(0, GM_C_remap_bytes) % (64 * GM_MIB), 0,
+	       "the chunks that move are whole");
+	TAP_OK(!fake_is_mapped(b[0].base), "an idle chunk elsewhere moves behind the idle end");
 	TAP_IS(fake_stats(pool).mapped, (320 + 44) * GM_MIB, "new memory is mapped for the rest");
 	gm_pool_free(pool, large.base, NULL, NULL);
 	TAP_OK(fake_alloc(pool, 300 * GM_MIB).base == large.base && fake_valid(pool),
@@ -141,10 +142,10 @@ static void is_bounded(void)
 	stripes(pool, b, 160, 6 * GM_MIB);
 	uint64_t calls = gm_counter_get(0, GM_C_remap_calls);
 	TAP_OK(fake_alloc(pool, 500 * GM_MIB).base && fake_valid(pool),
-	       "100 idle chunks in pieces");
+	       "a block of 100 idle chunks in pieces is served");
 	uint64_t moved = gm_counter_get(0, GM_C_remap_calls) - calls;
-	TAP_IS(moved, 64, "64 of them move");
-	TAP_OK(fake_stats(pool).mapped <= GM_GIB, "within the device");
+	TAP_IS(moved, 64, "64 chunks move for one request");
+	TAP_OK(fake_stats(pool).mapped <= GM_GIB, "mapped memory stays within the device");
 	fake_end(pool, "bounds");
 }
 
@@ -162,7 +163,7 @@ static void prefers_few(void)
 	TAP_OK(fake_alloc(pool, 164 * GM_MIB).base,
 	       "164 MiB fit into chunks of 8, 64, 100 and 16 MiB");
 	TAP_IS(gm_counter_get(0, GM_C_remap_calls) - calls, 2, "the two that make 164 move");
-	TAP_IS(fake.calls[FAKE_CREATE], created, "no chunk is made");
+	TAP_IS(fake.calls[FAKE_CREATE], created, "no chunk is made where moved chunks suffice");
 	fake_end(pool, "few");
 }
 
@@ -209,7 +210,8 @@ static void opens_to_late_peers(void)
 	/* The two chunks that stay, the chunk that is moved last, and that chunk again. */
 	TAP_IS(fake.calls[FAKE_ACCESS] - accesses, 4,
 	       "moved chunks are opened to the peer afterwards");
-	TAP_IS(fake.access[fake.n_access - 1].location.id, PEER, "the last one, too");
+	TAP_IS(fake.access[fake.n_access - 1].location.id, PEER,
+	       "the chunk moved last is opened to the peer");
 	fake_driver.cuMemMap = map_before;
 	fake_end(pool, "late peers");
 }

@@ -324,7 +324,7 @@ static void room_is_looked_up(void)
 		gm_store_give(&store, parcels[i]);
 	while (gm_store_shrink(&store))
 		continue;
-	TAP_OK(!store.taken && !store.kept && !store.banks, "all banks end");
+	TAP_OK(!store.taken && !store.kept && !store.banks, "all banks end without parcels");
 }
 
 static void nothing_run(void *unused)

@@ -126,8 +126,8 @@ static bool rows_trip(size_t width, size_t rows, size_t pitch, size_t device_pit
 static void rectangles(void)
 {
 	set_up(THREADS, ROOM);
-	TAP_OK(rows_trip(4096, 1000, 4096, 4096), "rows without gaps");
-	TAP_OK(rows_trip(4097, 1000, 4100, 8192), "rows with gaps");
+	TAP_OK(rows_trip(4096, 1000, 4096, 4096), "rows without gaps are copied");
+	TAP_OK(rows_trip(4097, 1000, 4100, 8192), "rows with gaps are copied");
 	TAP_OK(rows_trip(5000, 3, 9095, 5000), "a gap of one byte less than a page");
 	size_t slot = ring.slot;
 	TAP_OK(rows_trip(slot, 3, slot + 4, slot + 512), "rows as long as a slot");
@@ -204,7 +204,7 @@ static void holes(void)
 	       "a destination with a hole is not staged, and does not change");
 	TAP_OK(!line(true, (void *)(UINTPTR_MAX - MIB), 0, n),
 	       "memory that wraps around is not staged");
-	TAP_OK(line(true, at, 0, n / 2), "the next copy works");
+	TAP_OK(line(true, at, 0, n / 2), "a copy works after refused ones");
 	munmap(at, n);
 	unsigned char *fresh = pages(n);
 	memset(on_device(0), 0x33, n);

@@ -251,7 +251,8 @@ static void killed(void)
 	if (pipe(told))
 		return;
 	pid_t pid = dies_with_a_child(told[1]);
-	TAP_IS(read(told[0], &address, sizeof address), sizeof address, "another process joins");
+	TAP_IS(read(told[0], &address, sizeof address), sizeof address,
+	       "another process joins a node");
 	TAP_IS(ask(&address, GM_RPC_IPC_OPEN, 2, HOUR, &reply), GM_RPC_REFUSED,
 	       "the other process answers");
 	kill(pid, SIGKILL);

@@ -116,7 +116,7 @@ static int sends_a_descriptor(void)
 static void wrong_askers(void)
 {
 	gm_rpc_serve(GM_RPC_IPC_OPEN, yes);
-	TAP_IS(gm_rpc_join(GPU, &here), 0, "a process joins");
+	TAP_IS(gm_rpc_join(GPU, &here), 0, "a process joins a node");
 	TAP_IS(status_of(asks), 7, "a node answers its own user");
 	lie = 1;
 	TAP_IS(status_of(asks_as_a_stranger), 7, "a node closes the connection of another user");

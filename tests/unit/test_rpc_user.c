@@ -111,8 +111,9 @@ int main(void)
 	for (unsigned kind = 0; kind < GM_RPC_KINDS; kind++)
 		gm_rpc_serve((enum gm_rpc_kind)kind, yes);
 	known(65534, WHOLE, "65534\n");
-	TAP_IS(gm_rpc_join(GPU, &here), 0, "a process joins");
-	TAP_IS(status_of(asks), 4 + 10 * (GM_RPC_KINDS - 1), "nobody answers nobody");
+	TAP_IS(gm_rpc_join(GPU, &here), 0, "a process of the user nobody joins");
+	TAP_IS(status_of(asks), 4 + 10 * (GM_RPC_KINDS - 1),
+	       "the user nobody is found, and answers itself");
 	map = "";
 	TAP_IS(status_of(asks), 3, "an unknown user is not found, and answers a secret alone");
 	return tap_done();

@@ -51,11 +51,11 @@ static void appears_last(size_t length)
 	gm_segment_write(&segment, 0, &record, body, length);
 	TAP_IS(copies, n, "%zu bytes of body: %u slots", length, n);
 	TAP_IS(wrong, 0, "each kind appears behind its slot, that of the record behind its body");
-	TAP_OK(memcmp(&slots[0], &record, sizeof record) == 0, "the record is there");
+	TAP_OK(memcmp(&slots[0], &record, sizeof record) == 0, "a written record is in its slot");
 	for (size_t at = 0; at < length; at += GM_MORE_SIZE)
 		memcpy(read + at, &slots[1 + at / GM_MORE_SIZE],
 		       length - at < GM_MORE_SIZE ? length - at : GM_MORE_SIZE);
-	TAP_OK(memcmp(read, body, length) == 0, "the body is there");
+	TAP_OK(memcmp(read, body, length) == 0, "the body of a record is in the slots behind it");
 	TAP_IS(kind_of(&slots[n]), GM_RECORD_NONE, "nothing behind it is touched");
 }
 

@@ -198,7 +198,7 @@ static void ordered(void)
 		hand_out(BASE + i * UNIT, UNIT);
 	take_back(BASE + 2 * UNIT, UNIT);
 	take_back(BASE, UNIT);
-	TAP_STR(taken(segment, UNIT), "", "before a fence has passed nothing may be taken");
+	TAP_STR(taken(segment, UNIT), "", "no unit may be taken before a fence has passed");
 	set->passed = 1;
 	take_back(BASE + 3 * UNIT, UNIT);
 	TAP_STR(taken(segment, UNITS * UNIT), "2",
@@ -209,12 +209,13 @@ static void ordered(void)
 	TAP_STR(taken(segment, UNIT + 1), "03", "the longest unused units go first");
 	gone(segment, true);
 	take_back(BASE + UNIT, UNIT);
-	TAP_STR(taken(segment, UNITS * UNIT), "", "the last free has had no fence");
+	TAP_STR(taken(segment, UNITS * UNIT), "",
+		"no unit may be taken while its free has had no fence");
 	set->passed = set->frees;
 	TAP_STR(taken(segment, 1), "1", "a unit whose tensor was freed may be taken");
 	gone(segment, true);
 	TAP_STR(taken(segment, UNITS * UNIT), "", "a vacant unit is not taken again");
-	TAP_STR(states(segment), "VVMV", "three of four are vacant");
+	TAP_STR(states(segment), "VVMV", "three of four units are vacant");
 	close_set();
 }
 
@@ -300,7 +301,8 @@ static void hosted(void)
 	       "an unused unit of the device is taken");
 	TAP_IS(units[0] - segment->units, 2, "the longest unused unit is taken first");
 	TAP_IS(gm_segments_take(set, UNIT, units, UNITS), 1, "the next unused unit is taken");
-	TAP_IS(gm_segments_take(set, UNIT, units, UNITS), 1, "memory of the host is taken, too");
+	TAP_IS(gm_segments_take(set, UNIT, units, UNITS), 1,
+	       "a unit with memory of the host is taken last");
 	TAP_OK(units[0] == &segment->units[1],
 	       "memory of the host is taken of the unit that no tensor uses");
 	gone(segment, true);
@@ -442,8 +444,8 @@ static void without_host_memory(void)
 		set->sum = 0;
 	}
 	host_fail = 0;
-	TAP_STR(lives(segment), "0000", "no unit has it");
-	TAP_STR(hand_out(BASE, UNIT), NULL, "later it is handed out");
+	TAP_STR(lives(segment), "0000", "no unit has a tensor that was not handed out");
+	TAP_STR(hand_out(BASE, UNIT), NULL, "the tensor is handed out once there is host memory");
 	hand_out(BASE + UNIT, UNIT);
 	take_back(BASE, UNIT);
 	host_fail = 1;

@@ -81,7 +81,7 @@ static void rings_if_parked(void)
 		TAP_IS(gm_worker_bell(&site.heap->service) - bell, (unsigned)parked,
 		       parked ? "a launch wakes a parked thread"
 			      : "a launch does not wake a running thread");
-		TAP_OK(!site.heap->parked, "the thread is not parked then");
+		TAP_OK(!site.heap->parked, "the thread is not parked after a launch");
 	}
 	atomic_store(&site.heap->service.running, 0);
 	gm_sim_release(stream, (unsigned)-1);
@@ -120,7 +120,7 @@ static void stays_for_a_launch(void)
 	launch();
 	service_run(site.heap);
 	TAP_OK(launched, "a kernel is launched when the thread has seen that nothing is in flight");
-	TAP_OK(attended, "the thread stays for it");
+	TAP_OK(attended, "the thread stays for a late launch");
 	TAP_IS(atomic_load(&site.heap->service.running), 0, "the thread ends after that launch");
 	TAP_OK(!gm_heap_in_flight(site.heap), "when nothing is in flight");
 	site.heap->config.sleep = NULL;

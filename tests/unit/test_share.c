@@ -120,13 +120,13 @@ static void unified(void)
 	TAP_IS(gm_share_find(root).memory, 512 * GM_MIB, "the memory of the group above");
 	put("/sys/fs/cgroup/a/cpu.max", "max 100000\n");
 	put("/sys/fs/cgroup/a/b/cpu.max", "50000 100000\n");
-	TAP_IS(gm_share_find(root).cores, 1, "half a core is one");
+	TAP_IS(gm_share_find(root).cores, 1, "half a core counts as one core");
 	put("/sys/fs/cgroup/a/b/cpu.max", "250000 100000\n");
-	TAP_IS(gm_share_find(root).cores, at_most(2), "two and a half are two");
+	TAP_IS(gm_share_find(root).cores, at_most(2), "two and a half cores count as two");
 	put("/sys/fs/cgroup/a/memory.max", "99999999999999999\n");
-	TAP_IS(gm_share_find(root).memory, all, "a limit beyond the machine is none");
+	TAP_IS(gm_share_find(root).memory, all, "a limit beyond the machine's memory is no limit");
 	put("/sys/fs/cgroup/memory.max", "268435456\n");
-	TAP_IS(gm_share_find(root).memory, 256 * GM_MIB, "the topmost group counts, too");
+	TAP_IS(gm_share_find(root).memory, 256 * GM_MIB, "the limit of the topmost group counts");
 	put("/sys/fs/cgroup/cpu.max", "rubbish\n");
 	put("/sys/fs/cgroup/a/b/cpu.max", "");
 	TAP_IS(gm_share_find(root).cores, here, "an invalid quota is ignored");

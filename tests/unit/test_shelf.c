@@ -367,7 +367,8 @@ static void allowances(void)
 	       "borrowing does not update the pool's sums");
 	TAP_OK(fake_valid(pool), "the pool is valid");
 	mine[0] = fake_alloc(pool, 3000);
-	TAP_IS(pool->requested_peak, 6000, "the peak does not change below it");
+	TAP_IS(pool->requested_peak, 6000,
+	       "the peak does not change while fewer bytes are requested");
 	mine[1] = fake_alloc(pool, 3000);
 	TAP_IS(pool->requested_peak, 9000, "a third block raises the peak");
 	gm_pool_free(pool, theirs.base, NULL, NULL);

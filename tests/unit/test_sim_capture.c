@@ -312,10 +312,10 @@ static void test_threads(void)
 	TAP_IS(ended, CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD,
 	       "another thread cannot end a capture");
 	TAP_IS(drv(cuStreamEndCapture)(f.stream, &graph), CUDA_SUCCESS,
-	       "the capturing thread can end it");
+	       "the capturing thread can end its capture");
 	drv(cuStreamBeginCapture_v2)(f.stream, CU_STREAM_CAPTURE_MODE_RELAXED);
 	sim_on_thread(end_elsewhere, NULL);
-	TAP_IS(ended, CUDA_SUCCESS, "a relaxed one can be ended anywhere");
+	TAP_IS(ended, CUDA_SUCCESS, "any thread can end a relaxed capture");
 }
 
 int main(void)

@@ -150,11 +150,12 @@ static void test_waits(enum call call, unsigned flags, const char *name)
 		sched_yield();
 	TAP_OK(!atomic_load(&w.done), "%s waits for a kernel", name);
 	CUdeviceptr p;
-	TAP_IS(drv(cuMemAlloc_v2)(&p, 512), CUDA_SUCCESS, "an allocation does not");
+	TAP_IS(drv(cuMemAlloc_v2)(&p, 512), CUDA_SUCCESS,
+	       "an allocation does not wait for a kernel");
 	gm_sim_release(the_stream, -1u);
 	pthread_join(thread, NULL);
-	TAP_IS(w.result, CUDA_SUCCESS, "%s returns after it", name);
-	TAP_IS(gm_sim_waiters(), 0, "no thread waits");
+	TAP_IS(w.result, CUDA_SUCCESS, "%s returns after the kernel", name);
+	TAP_IS(gm_sim_waiters(), 0, "no thread waits any more");
 }
 
 static void test_waits_not(void)
@@ -181,13 +182,17 @@ static void test_waits_not(void)
 	TAP_IS(drv(cuMemUnmap)(q, 2 << 20), CUDA_SUCCESS, "unmap waits for nothing");
 	CUevent e;
 	drv(cuEventCreate)(&e, 0);
-	TAP_IS(drv(cuCtxRecordEvent)(other_ctx, e), CUDA_SUCCESS, "an event of the context");
-	TAP_IS(drv(cuEventQuery)(e), CUDA_ERROR_NOT_READY, "covers a non-blocking stream");
+	TAP_IS(drv(cuCtxRecordEvent)(other_ctx, e), CUDA_SUCCESS,
+	       "an event of the context is recorded");
+	TAP_IS(drv(cuEventQuery)(e), CUDA_ERROR_NOT_READY,
+	       "an event of the context waits for a non-blocking stream");
 	gm_sim_release(s, -1u);
 	TAP_IS(drv(cuEventQuery)(e), CUDA_SUCCESS, "the event passes with that stream");
 	gm_sim_break(other_ctx, CUDA_ERROR_ILLEGAL_ADDRESS);
-	TAP_IS(drv(cuMemAlloc_v2)(&p, 1), CUDA_ERROR_ILLEGAL_ADDRESS, "a broken context");
-	TAP_IS(drv(cuEventQuery)(e), CUDA_ERROR_ILLEGAL_ADDRESS, "fails every call");
+	TAP_IS(drv(cuMemAlloc_v2)(&p, 1), CUDA_ERROR_ILLEGAL_ADDRESS,
+	       "an allocation fails in a broken context");
+	TAP_IS(drv(cuEventQuery)(e), CUDA_ERROR_ILLEGAL_ADDRESS,
+	       "an event fails in a broken context");
 	drv(cuCtxPopCurrent_v2)(NULL);
 	TAP_IS(drv(cuMemAlloc_v2)(&p, 1), CUDA_SUCCESS, "calls without an error work");
 }

@@ -24,7 +24,7 @@ int main(void)
 	TAP_IS(wrong, 0, "every small size has a class of slots that hold it, in steps of 512");
 	TAP_IS(unordered, 0, "larger sizes have larger classes");
 	TAP_IS(wasteful, 0, "no slot is more than an eighth too long");
-	TAP_IS(loose, 0, "no smaller class would do");
+	TAP_IS(loose, 0, "no size would fit into a smaller class");
 	TAP_IS(misled, 0, "every offset leads to the slot that holds it");
 	TAP_IS(gm_slab_slot(GM_SLAB_CLASSES - 1), GM_SLAB_LARGEST, "the last class is the largest");
 	TAP_IS(gm_slab_slot(gm_slab_class(4097)), 4608, "4097 bytes take 4608");
@@ -32,11 +32,13 @@ int main(void)
 	struct gm_slabs slabs = {0};
 	unsigned largest = GM_SLAB_CLASSES - 1;
 	TAP_IS(gm_slab_length(&slabs, 0), 128 * GM_KIB, "a slab has 128 KiB at least");
-	TAP_IS(gm_slab_length(&slabs, largest), 256 * GM_KIB, "the first one has 4 slots");
+	TAP_IS(gm_slab_length(&slabs, largest), 256 * GM_KIB,
+	       "the first slab of a class has 4 slots");
 	slabs.classes[largest].slots = 12;
-	TAP_IS(gm_slab_length(&slabs, largest), GM_MIB, "the next ones as many as there are");
+	TAP_IS(gm_slab_length(&slabs, largest), GM_MIB,
+	       "a later slab has as many slots as there are");
 	slabs.classes[largest].slots = 100;
-	TAP_IS(gm_slab_length(&slabs, largest), 2 * GM_MIB, "up to 32");
+	TAP_IS(gm_slab_length(&slabs, largest), 2 * GM_MIB, "a later slab has 32 slots at most");
 	slabs.classes[largest].slots = 0;
 	slabs.long_ones = true;
 	TAP_IS(gm_slab_length(&slabs, largest), 2 * GM_MIB,

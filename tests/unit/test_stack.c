@@ -88,7 +88,7 @@ static void check_known(const uint32_t *numbers)
 		TAP_OK(right && frame_is_in(file, &stack->frames[i + depth + 2],
 					    (void *)write_known),
 		       "inner, %u times outer, and their caller", depth + 1);
-		TAP_OK(right && !stack->flags, "the stack is whole");
+		TAP_OK(right && !stack->flags, "a stack within the depth is whole");
 	}
 	const struct gm_log_stack *deep = gm_log_read_stack(file, numbers[4]);
 	TAP_OK(deep && deep->n == GM_FRAMES_MOST / 2 && deep->flags == GM_STACK_CUT,
@@ -114,7 +114,7 @@ static void test_known(uint32_t *numbers)
 	const struct gm_log_stack *stack = file ? gm_log_read_stack(file, numbers[0]) : NULL;
 	TAP_OK(stack && stack->n && !frame_is_in(file, stack->frames, (void *)inner) &&
 		       !frame_is_in(file, stack->frames, (void *)write_known),
-	       "the first frame is outside of it");
+	       "the first frame of a stack is outside of the library");
 	gm_log_read_close(file);
 }
 

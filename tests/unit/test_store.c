@@ -86,12 +86,12 @@ static void store_is_warm(void)
 	TAP_OK(store.banks == 100 * MIB &&
 		       (a->bank == bank || b->bank == bank || atomic_load(&a->bank->next) == bank),
 	       "kept banks are used again, for parcels of any size");
-	TAP_OK(gm_store_room(&store) > 0, "the room is known");
+	TAP_OK(gm_store_room(&store) > 0, "the room of a store is known");
 	gm_store_give(&store, a);
 	gm_store_give(&store, b);
 	store.warm = 70 * MIB;
 	TAP_OK(shrink(&store) == 1 && store.kept == store.banks && store.banks <= 70 * MIB,
-	       "what is beyond returns to the system");
+	       "banks beyond what may be kept return to the system");
 	gm_store_trim(&store);
 	TAP_OK(store.kept == 0 && store.banks == 0, "kept banks can be trimmed");
 }
@@ -114,13 +114,13 @@ static void pages_are_made_ahead(void)
 	TAP_OK(right, "a bank that is ready has all pages");
 	gm_store_stop(&store);
 	TAP_OK(store.taken == 180 * MIB && store.banks == 200 * MIB && !store.ahead,
-	       "the last ones are kept, if they were not needed");
+	       "banks made ahead are kept if they were not needed");
 	for (unsigned i = 0; i < 45; i++)
 		gm_store_give(&store, parcels[i]);
 	gm_store_begin(&store);
 	gm_store_stop(&store);
 	gm_store_trim(&store);
-	TAP_IS(store.banks, 0, "all banks end");
+	TAP_IS(store.banks, 0, "all banks end with a trim");
 }
 
 /* --- registered banks --- */
@@ -148,7 +148,7 @@ static void banks_are_registered_once(void)
 	moved = gm_move_out(&move, pool, 0);
 	gm_move_in(&move, pool, 0);
 	TAP_IS(calls_since("cuMemHostRegister_v2", &registers), 0,
-	       "the next one registers nothing, for the banks were kept");
+	       "the next sleep registers nothing, for the banks were kept");
 	TAP_OK(blocks_wrong() == 0 && move.store.kept == move.store.pinned, "all bytes are right");
 	tear_down("registered banks");
 }

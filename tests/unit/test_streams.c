@@ -149,7 +149,8 @@ static void serves_its_context(void)
 	struct gm_block block = take_at(&a, BIG);
 	give_at(&a, &block);
 	struct place other = place_in(a.context);
-	TAP_IS(take_at(&other, BIG).base, block.base, "another stream of the context gets it");
+	TAP_IS(take_at(&other, BIG).base, block.base,
+	       "another stream of the context gets the freed block");
 	close_all();
 }
 

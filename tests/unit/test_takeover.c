@@ -308,7 +308,7 @@ static void test_second(void)
 	       "a store into the second set without effect is undone");
 	c = config();
 	reset_code(GM_CALL_SPLIT);
-	TAP_OK(gm_takeover(&c, &before), "the first set of a driver that has no second one");
+	TAP_OK(gm_takeover(&c, &before), "the first set is taken over without a second one");
 	c.first = &before;
 	c.images.runtime = c.images.helper;
 	int stores = code.stores;

@@ -476,7 +476,8 @@ static void threads(void)
 		served += (uintptr_t)result;
 	}
 	TAP_IS(served, THREADS * TURNS, "threads that vacate and occupy serve all allocations");
-	TAP_OK(fake_valid(pool) && !fake_stats(pool).vacant, "the pool is valid after them");
+	TAP_OK(fake_valid(pool) && !fake_stats(pool).vacant,
+	       "the pool is valid after threads that vacate and occupy");
 	fake_end(pool, "threads");
 }
 
