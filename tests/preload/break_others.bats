@@ -96,7 +96,7 @@ served() { # served WHERE: the pool served the run
 	done
 }
 
-@test "under LD_AUDIT, a wrong use, programs run natively, and one line says so" {
+@test "programs run natively under LD_AUDIT, a wrong use, and one line says so" {
 	[ -z "$SANITIZE_LIB" ] || skip "the loader does not find a sanitizer's runtime"
 	env LD_AUDIT="$OURS" true 2>"$BATS_TEST_TMPDIR/said"
 	[ "$(cat "$BATS_TEST_TMPDIR/said")" = 'gpumem: libgpumem.so has no effect in LD_AUDIT; put it into LD_PRELOAD' ]
