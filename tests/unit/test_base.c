@@ -52,7 +52,7 @@ static void hashing(void)
 	TAP_OK(!gm_hash_failed(&two), "an entry is added when there is memory");
 	int key = 2;
 	HASH_FIND_INT(table, &key, found);
-	TAP_OK(found == &two, "the added entry is found");
+	TAP_PTR(found, &two, "the added entry is found");
 	HASH_CLEAR(hh, table);
 }
 

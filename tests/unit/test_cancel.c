@@ -41,8 +41,8 @@ static void waits(void)
 	gm_lock_release(&lock);
 	pthread_join(thread, &end);
 	TAP_OK(came_through, "a wait under a lock does not end the thread");
-	TAP_OK(pthread_mutex_trylock(&lock.mutex) == 0, "the lock of a cancelled wait was let go");
-	TAP_OK(end == PTHREAD_CANCELED, "a cancelled thread ends behind its wait");
+	TAP_IS(pthread_mutex_trylock(&lock.mutex), 0, "the lock of a cancelled wait was let go");
+	TAP_PTR(end, PTHREAD_CANCELED, "a cancelled thread ends behind its wait");
 	pthread_mutex_unlock(&lock.mutex);
 }
 

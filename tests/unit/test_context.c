@@ -33,10 +33,10 @@ static void two_contexts(void)
 	       "the second context is on the other device");
 	TAP_OK(first->probe && second->probe, "each context has its probe event");
 	sim.cuCtxGetCurrent(&now);
-	TAP_OK(now == a, "reading a context does not make it current");
-	TAP_OK(gm_context_current(&sim, &result) == first,
-	       "the same context is found the second time");
-	TAP_OK(gm_context_find(second->key) == second, "a context is found by its key");
+	TAP_PTR(now, a, "reading a context does not make it current");
+	TAP_PTR(gm_context_current(&sim, &result), first,
+		"the same context is found the second time");
+	TAP_PTR(gm_context_find(second->key), second, "a context is found by its key");
 
 	uint64_t key = second->key;
 	SIM(cuCtxDestroy_v2, PFN_cuCtxDestroy_v4000)(b);
@@ -46,7 +46,7 @@ static void two_contexts(void)
 	       "an ended context stays, marked as gone");
 	TAP_IS(gm_context_gone((CUcontext)&key), 0, "an unknown context has no key");
 	sim_set_current(a);
-	TAP_OK(gm_context_current(&sim, &result) == first, "the other context is current");
+	TAP_PTR(gm_context_current(&sim, &result), first, "the other context is current");
 	gm_context_gone(a);
 	TAP_OK(gm_context_current(&sim, &result) != first, "an ended context is not current");
 	SIM(cuCtxDestroy_v2, PFN_cuCtxDestroy_v4000)(a);
@@ -65,7 +65,7 @@ static void primary_reset(void)
 	SIM(cuDevicePrimaryCtxReset_v2, PFN_cuDevicePrimaryCtxReset_v11000)(0);
 	TAP_IS(gm_context_primary_gone(0), before->key, "the primary context is reset");
 	CUcontext again = sim_primary(0);
-	TAP_OK(again == handle, "the handle is reused");
+	TAP_PTR(again, handle, "the handle is reused");
 	sim_set_current(again);
 	struct gm_context *after = gm_context_current(&sim, &result);
 	TAP_OK(after && after != before && after->key != before->key,
@@ -97,7 +97,7 @@ static void refused(void)
 		       cases[i].without ? "a context without an event is known"
 					: "a refused context is not known");
 		sim.cuCtxGetCurrent(&now);
-		TAP_OK(now == handle, "the current context does not change");
+		TAP_PTR(now, handle, "the current context does not change");
 		unsigned left = gm_sim_calls("cuEventCreate") - made;
 		left -= gm_sim_calls("cuEventDestroy_v2") - destroyed;
 		TAP_IS(left, strcmp(cases[i].call, "cuEventCreate") == 0, "no event is left");
@@ -123,7 +123,7 @@ static void ends(void)
 	CUcontext handle = sim_context(0);
 	struct gm_context *c = gm_context_of(&sim, handle, &result);
 	TAP_OK(may_enter(c), "a context may be entered");
-	TAP_OK(gm_context_ending(handle) == c, "a call of the program may end a context");
+	TAP_PTR(gm_context_ending(handle), c, "a call of the program may end a context");
 	TAP_OK(!may_enter(c), "a context may not be entered while it may end");
 	gm_context_ended(c);
 	TAP_OK(may_enter(c), "a context that did not end may be entered again");
@@ -200,9 +200,9 @@ static void green(void)
 		       "a green context is remembered");
 	}
 	for (int i = 0; i < 2; i++)
-		TAP_OK(gm_context_of(&sim, (CUcontext)&names[i], &result) ==
-			       gm_context_of(&sim, primary[i], &result),
-		       "a green context is its primary context");
+		TAP_PTR(gm_context_of(&sim, (CUcontext)&names[i], &result),
+			gm_context_of(&sim, primary[i], &result),
+			"a green context is its primary context");
 	TAP_OK(gm_context_green_gone((CUcontext)&names[1], &device) && device == 1,
 	       "a green context ends on its device");
 	TAP_OK(!gm_context_green_gone((CUcontext)&names[1], &device),

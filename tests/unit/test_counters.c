@@ -169,7 +169,7 @@ static void test_limits(void)
 	TAP_IS(open_limited(RLIMIT_NOFILE, 3), 1, "no descriptor: counted in private");
 	TAP_IS(open_limited(RLIMIT_FSIZE, 0), 1,
 	       "no page: counted in private, and no descriptor is left");
-	TAP_IS(open_limited(RLIMIT_NOFILE, 100), 0, "few descriptors: it takes a low one");
+	TAP_IS(open_limited(RLIMIT_NOFILE, 100), 0, "few descriptors: the page takes a low one");
 }
 
 static void *add_one(void *arg)

@@ -271,8 +271,8 @@ static void contents_that_differ(void)
 	struct gm_moved in = gm_move_in(&move, pool, 0);
 	TAP_OK(in.result == CUDA_ERROR_UNKNOWN && move.refusal == GM_REFUSAL_CONTENTS,
 	       "one byte that differs ends the wake");
-	TAP_OK(!strcmp(move.refused_for, named), "the place of the differing byte is named: %s",
-	       move.refused_for);
+	TAP_STR(move.refused_for, named, "the place of the differing byte is named: %s",
+		move.refused_for);
 	TAP_OK(stats_now().away > 0 && stats_now().away <= away && pool_valid(),
 	       "a chunk with a byte that differs stays away");
 	in = gm_move_in(&move, pool, 0);

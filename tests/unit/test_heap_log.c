@@ -184,7 +184,7 @@ static void is_last(struct gm_log_file *file, const struct gm_record *r,
 		    const struct gm_heap_sample *s)
 {
 	uint64_t growths = 0;
-	TAP_OK(r->flags == GM_RECORD_LAST, "the last sample is marked as the last");
+	TAP_IS(r->flags, GM_RECORD_LAST, "the last sample is marked as the last");
 	TAP_OK(r->address == 2 * 16 + 112 && r->size == FIRST + 2 * GM_GRANULE && r->held == 1 &&
 		       r->id == 2,
 	       "the last sample has live and mapped bytes, NULLs, foreign frees");
@@ -336,7 +336,7 @@ static void writes_ends(void)
 	       "a heap that ends has three samples, the last one once");
 	TAP_OK(r[1].flags == GM_RECORD_OWN && r[2].flags == (GM_RECORD_OWN | GM_RECORD_LAST),
 	       "the samples mark the heap as the program's own");
-	TAP_OK(r[2].size == FIRST, "the last sample has the size before the release");
+	TAP_IS(r[2].size, FIRST, "the last sample has the size before the release");
 	TAP_OK(help_check(file), "the numbers add up");
 	gm_log_read_close(file);
 	unlink("log");

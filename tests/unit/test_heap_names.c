@@ -61,15 +61,15 @@ static void is_that_of_the_first_that_is_not_done(void)
 	launch(&site, stream, two);
 	launch(&site, stream, NULL);
 	launch(&site, stream, three);
-	TAP_OK(named(&site) == one, "the first of five kernels in a stream is named");
+	TAP_PTR(named(&site), one, "the first of five kernels in a stream is named");
 	gm_sim_release(stream, 2);
-	TAP_OK(named(&site) == two, "the second kernel is named when the first is done");
+	TAP_PTR(named(&site), two, "the second kernel is named when the first is done");
 	gm_sim_release(stream, 2);
-	TAP_OK(named(&site) == two, "the third kernel has the same name as the second");
+	TAP_PTR(named(&site), two, "the third kernel has the same name as the second");
 	gm_sim_release(stream, 2);
 	TAP_OK(!named(&site), "the fourth kernel has no name that is known");
 	gm_sim_release(stream, 2);
-	TAP_OK(named(&site) == three, "the fifth kernel is named");
+	TAP_PTR(named(&site), three, "the fifth kernel is named");
 	gm_sim_release(stream, 2);
 	TAP_OK(!named(&site), "no kernel is named when none runs");
 	close_all(&site, stream, NULL, "a stream");
@@ -84,9 +84,9 @@ static void is_none_where_two_may_run(void)
 	launch(&site, b, two);
 	TAP_OK(!named(&site), "no kernel is named when two of two names run");
 	gm_sim_release(a, 2);
-	TAP_OK(named(&site) == two, "one kernel is named when the other is done");
+	TAP_PTR(named(&site), two, "one kernel is named when the other is done");
 	launch(&site, a, two);
-	TAP_OK(named(&site) == two, "the name of two kernels is named");
+	TAP_PTR(named(&site), two, "the name of two kernels is named");
 	close_all(&site, a, b, "two streams");
 }
 
@@ -96,13 +96,13 @@ static void is_that_of_a_launch_in_progress(void)
 	make(&site);
 	CUstream stream = held_stream();
 	gm_heap_launch(site.heap, stream, one);
-	TAP_OK(named(&site) == one, "a kernel may run before its launch returns");
+	TAP_PTR(named(&site), one, "a kernel may run before its launch returns");
 	gm_heap_launch(site.heap, stream, two);
 	TAP_OK(!named(&site), "a kernel of another thread may run, so none is named");
 	gm_heap_launched(site.heap, stream, false, one);
 	gm_heap_launched(site.heap, stream, false, two);
 	gm_heap_launch(site.heap, stream, three);
-	TAP_OK(named(&site) == three, "launches that failed do not count");
+	TAP_PTR(named(&site), three, "launches that failed do not count");
 	gm_heap_launched(site.heap, stream, false, three);
 	close_all(&site, stream, NULL, "launches");
 }
@@ -116,11 +116,11 @@ static void is_forgotten_behind_many_others(void)
 	launch(&site, stream, one);
 	for (unsigned i = 0; i < GM_HEAP_NAMES - 1; i++)
 		launch(&site, stream, others[i]);
-	TAP_OK(named(&site) == one, "the kernels before a change of name are kept");
+	TAP_PTR(named(&site), one, "the kernels before a change of name are kept");
 	launch(&site, stream, others[GM_HEAP_NAMES - 1]);
 	TAP_OK(!named(&site), "a bounded number of earlier kernels is kept");
 	gm_sim_release(stream, 2);
-	TAP_OK(named(&site) == two, "the kernels after those dropped are kept");
+	TAP_PTR(named(&site), two, "the kernels after those dropped are kept");
 	close_all(&site, stream, NULL, "changes of name");
 }
 

@@ -270,8 +270,8 @@ static void last_unit(void *arg, uint32_t thread)
 	gm_and32(&gm_rw_word(rw, word)->used, ~(1u << 31));
 	TAP_IS(rw->held, 2, "%s: the heap holds two granules", work->f.policy->name);
 	char *found = work->f.policy->malloc(heap, 1);
-	TAP_OK(found == (char *)(uintptr_t)heap->base + (uint64_t)(word * 32 + 31) * GM_RW_UNIT,
-	       "%s: the last unit of the last granule is found", work->f.policy->name);
+	TAP_PTR(found, (char *)(uintptr_t)heap->base + (uint64_t)(word * 32 + 31) * GM_RW_UNIT,
+		"%s: the last unit of the last granule is found", work->f.policy->name);
 }
 
 int main(void)

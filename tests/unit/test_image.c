@@ -409,7 +409,7 @@ static void many_sections(void)
 	first.sh_size = (uint64_t)1 << 58; /* times 64: 0 */
 	memcpy(m.at + head.e_shoff, &first, sizeof first);
 	gm_image_allocates(m.at, m.n, 0, &verdict);
-	TAP_IS(verdict.why, GM_IMAGE_WHY_DAMAGED, "more than there can be");
+	TAP_IS(verdict.why, GM_IMAGE_WHY_DAMAGED, "more sections than there can be is damage");
 	free(m.at);
 }
 
@@ -425,7 +425,7 @@ static void files(void)
 	TAP_OK(!gm_image_file_allocates(path, 80, &verdict),
 	       "the part for the device is chosen from a file");
 	struct gm_wrapper wrapper = {GM_WRAPPER_MAGIC, 1, m.at, NULL};
-	TAP_OK(pwrite(fd, &wrapper, sizeof wrapper, 0) == sizeof wrapper,
+	TAP_IS(pwrite(fd, &wrapper, sizeof wrapper, 0), sizeof wrapper,
 	       "a file with a pointer is written");
 	TAP_OK(gm_image_file_allocates(path, 80, &verdict), "a pointer in a file is not followed");
 	TAP_IS(verdict.why, GM_IMAGE_WHY_FORMAT, "a pointer in a file has no meaning");

@@ -188,7 +188,7 @@ static void test_lines(void)
 		TAP_IS(line_at(&m, rows[i].text, rows[i].at, file, sizeof file), rows[i].line,
 		       "the line at 0x%x of function %u", (unsigned)rows[i].at,
 		       (unsigned)rows[i].text);
-	TAP_OK(strcmp(file, "src/work.cu") == 0, "the file, in its folder: %s", file);
+	TAP_STR(file, "src/work.cu", "the file, in its folder: %s", file);
 	TAP_OK(line_at(&m, 2, 0, file, 8) == 10 && strcmp(file, "work.cu") == 0,
 	       "the file's name has no folder where there is no room");
 	TAP_OK(line_at(&m, 2, 0, file, 7) == 10 && strcmp(file, "?") == 0,
@@ -318,7 +318,7 @@ static void test_damage(void)
 			m.at[i] ^= (unsigned char)(1 << bit);
 		}
 	TAP_OK(found > 0, "damaged images are survived (%u still have the line)", found);
-	TAP_OK(line_at(&m, 2, 0x180, file, sizeof file) == 20,
+	TAP_IS(line_at(&m, 2, 0x180, file, sizeof file), 20,
 	       "the image without damage has the line");
 }
 

@@ -24,7 +24,7 @@ static void free_returns(void)
 	       "a free returns the block, and asks for its context");
 	TAP_IS(gm_pool_free(pool, b.base, NULL, NULL), CUDA_ERROR_INVALID_VALUE,
 	       "a second free fails");
-	TAP_OK(f.recorded + f.queries + f.waits + f.fences == 0, "a free asks for no fence");
+	TAP_IS(f.recorded + f.queries + f.waits + f.fences, 0, "a free asks for no fence");
 	struct gm_pool_stats stats = fake_stats(pool);
 	TAP_OK(stats.retired == 5 * GM_MIB && stats.live_blocks == 0 && stats.requested == 0,
 	       "a freed block is retired");
@@ -184,7 +184,7 @@ static void misses(void)
 	pool = open_pool(GM_GIB, 32 * GM_MIB);
 	free_small(1);
 	free_blocks(8, GM_MIB);
-	TAP_OK(f.recorded == 0, "fewer than half of the bytes of a shelf record no fence");
+	TAP_IS(f.recorded, 0, "fewer than half of the bytes of a shelf record no fence");
 	fake_alloc(pool, GM_MIB);
 	TAP_IS(f.recorded, 1, "half of the bytes that a shelf may collect count as half a batch");
 	gm_pool_context_gone(pool, 1);
@@ -260,7 +260,7 @@ static void reuse(void)
 	       "an allocation does not wait in a broken context");
 	TAP_IS(retired(), 40 * GM_MIB, "retired blocks of a broken context stay retired");
 	TAP_IS(gm_pool_context_gone(pool, 1), 0, "retired blocks of a broken context end with it");
-	TAP_OK(fake_alloc(pool, 40 * GM_MIB).base == a.base,
+	TAP_IS(fake_alloc(pool, 40 * GM_MIB).base, a.base,
 	       "the memory of an ended context can be allocated again");
 	end("the limit");
 }
@@ -315,7 +315,7 @@ static void without_fences(void)
 	TAP_OK(b.base != a.base && f.fences == 0,
 	       "an old driver: new memory up to the bound, even in short handles");
 	gm_pool_free(pool, b.base, NULL, NULL);
-	TAP_OK(f.fences == 0, "no free waits past the bound where there are no fences");
+	TAP_IS(f.fences, 0, "no free waits past the bound where there are no fences");
 	b = fake_alloc(pool, 32 * GM_MIB);
 	TAP_OK(f.fences == 1 && retired() == 0 && b.base == a.base,
 	       "an allocation that finds no memory waits where there are no fences");
@@ -478,7 +478,7 @@ static void trims(void)
 	gm_pool_create(&config, &f.pool);
 	CUdeviceptr at = fake_alloc(f.pool, 32 * GM_MIB).base;
 	noticed = 0;
-	TAP_OK(gm_pool_trim_next(f.pool) == UINT64_MAX, "no trim is due");
+	TAP_IS(gm_pool_trim_next(f.pool), UINT64_MAX, "no trim is due");
 	gm_pool_free(f.pool, at, NULL, NULL);
 	TAP_OK(noticed == 1 && gm_pool_trim_next(f.pool) == 6000,
 	       "a retired block makes a trim due");
@@ -496,7 +496,7 @@ static void trims(void)
 	now = 8000;
 	TAP_IS(gm_pool_trim(f.pool, now), 32 * GM_MIB,
 	       "idle memory is returned when its time has come");
-	TAP_OK(gm_pool_trim_next(f.pool) == UINT64_MAX, "no further trim is due");
+	TAP_IS(gm_pool_trim_next(f.pool), UINT64_MAX, "no further trim is due");
 	noticed = 0;
 	free_small(2);
 	gm_pool_drain(f.pool);

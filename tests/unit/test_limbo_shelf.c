@@ -223,7 +223,7 @@ static void crew_that_misses(void)
 	       "the fence of an allocation covers the whole open bag");
 	free_each(GM_LIMBO_BAG, 100000);
 	TAP_OK(f.recorded == 1 && f.queries > 1,
-	       "while that fence is pending no other one is recorded");
+	       "no other fence is recorded while that of an allocation is pending");
 	gm_pool_free(pool, block, NULL, NULL);
 	end("a crew that misses");
 }

@@ -166,7 +166,8 @@ static void steps_compare(void)
 		wrong += is != should || memcmp(&got, &want, sizeof got) != 0;
 	}
 	TAP_IS(wrong, 0, "idle runs and sums after each of %d events", STEPS);
-	TAP_OK(fits >= STEPS / 2 && fits < STEPS, "half of them without a block outside of chunks");
+	TAP_OK(fits >= STEPS / 2 && fits < STEPS,
+	       "half of the samples have no block outside of chunks");
 }
 
 static void order_compare(void)

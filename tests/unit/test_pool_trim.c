@@ -58,7 +58,7 @@ static void after_a_time(void)
 {
 	struct gm_pool *pool = open_pool(64 * GM_GIB, AFTER, 0);
 	struct gm_block a = fake_alloc(pool, 64 * GM_MIB), b = fake_alloc(pool, 64 * GM_MIB);
-	TAP_OK(trim(pool, now + 100 * AFTER) == 0, "memory in use stays");
+	TAP_IS(trim(pool, now + 100 * AFTER), 0, "memory in use stays");
 	gm_pool_free(pool, a.base, NULL, NULL);
 	TAP_IS(gm_pool_trim_next(pool), now + AFTER, "a free says when its chunk would be due");
 	now += SECOND;
@@ -160,7 +160,7 @@ static void by_chunk(void)
 		gm_pool_free(pool, b[i].base, NULL, NULL);
 	now += AFTER / 2;
 	struct gm_block again = fake_alloc(pool, 20 * GM_MIB), found;
-	TAP_OK(again.base == b[0].base, "idle memory of four chunks is used from its beginning");
+	TAP_IS(again.base, b[0].base, "idle memory of four chunks is used from its beginning");
 	now += AFTER / 2;
 	TAP_IS(trim(pool, now), 96 * GM_MIB, "three chunks were idle all the time");
 	TAP_OK(gm_pool_find(pool, again.base, &found) && found.live && fake_valid(pool),
@@ -215,14 +215,16 @@ static void keep(void)
 	unsigned said = idle_said;
 	gm_pool_free(pool, b[0].base, NULL, NULL);
 	gm_pool_free(pool, b[1].base, NULL, NULL);
-	TAP_IS(idle_said, said, "up to the kept size the trim thread is not told");
-	TAP_IS(gm_pool_trim_next(pool), UINT64_MAX, "up to the kept size no trim is due");
+	TAP_IS(idle_said, said, "the trim thread is not told of idle memory within the kept size");
+	TAP_IS(gm_pool_trim_next(pool), UINT64_MAX,
+	       "no trim is due for idle memory within the kept size");
 	gm_pool_free(pool, b[2].base, NULL, NULL);
 	gm_pool_free(pool, b[3].base, NULL, NULL);
 	TAP_OK(idle_said > said, "beyond the kept size the trim thread is told");
 	TAP_IS(trim(pool, now + AFTER), 32 * GM_MIB, "a trim leaves the kept size");
 	TAP_IS(fake_stats(pool).idle, 96 * GM_MIB, "a trim leaves whole chunks");
-	TAP_OK(gm_pool_trim_next(pool) <= now + AFTER, "more is due, but cannot go");
+	TAP_OK(gm_pool_trim_next(pool) <= now + AFTER,
+	       "memory that cannot go is due with its chunk");
 	TAP_IS(gm_pool_give_back(pool, 0, false), 96 * GM_MIB,
 	       "an explicit release ignores the kept size");
 	fake_end(pool, "keep");

@@ -14,8 +14,8 @@ static void opens(void)
 	gm_range_close(&range, &fake_driver);
 	fake.fail[FAKE_RESERVE] = 1;
 	TAP_IS(gm_range_open(&range, &fake_driver, 64 * GM_MIB, 8 * GM_MIB), CUDA_SUCCESS,
-	       "a refusal is not the end");
-	TAP_IS(range.size, 32 * GM_MIB, "half as long is taken");
+	       "a refused range is tried again");
+	TAP_IS(range.size, 32 * GM_MIB, "a range half as long is taken after a refusal");
 	gm_range_close(&range, &fake_driver);
 	fake.fail[FAKE_RESERVE] = 1;
 	TAP_IS(gm_range_open(&range, &fake_driver, 64 * GM_MIB, 64 * GM_MIB),

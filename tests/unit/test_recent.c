@@ -92,7 +92,8 @@ static void test_few(void)
 	TAP_IS(ask(&longer, key, false, false), RIGHT,
 	       "the other length of a frame is known once kept");
 	memset(words, 0, sizeof words);
-	TAP_IS(ask(&a, key, false, false), UNKNOWN, "instead of the one before");
+	TAP_IS(ask(&a, key, false, false), UNKNOWN,
+	       "the earlier length of a frame is not known any more");
 	TAP_IS(ask(&longer, key_of(&longer, 0, 2), false, false), UNKNOWN,
 	       "frames of an earlier generation of objects are unknown");
 }

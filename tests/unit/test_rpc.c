@@ -179,7 +179,8 @@ static void program_closes(void)
 	for (unsigned i = 0; i < n; i++)
 		TAP_IS(dup2(file, at[i]), at[i], "the program takes number %u for a file", i);
 	TAP_IS(gm_rpc_join(GPU, &again), 0, "the process can join again");
-	TAP_OK(memcmp(&again, &here, sizeof here) == 0, "under the address that others have");
+	TAP_OK(memcmp(&again, &here, sizeof here) == 0,
+	       "a process that joins again has its old address");
 	TAP_IS(status_of(asks), 7, "the process answers again");
 	for (unsigned i = 0; i < n; i++)
 		TAP_OK(!is_free(at[i]), "the program's file %u is still open", i);

@@ -303,8 +303,8 @@ static void hosted(void)
 	TAP_IS(gm_segments_take(set, UNIT, units, UNITS), 1, "the next unused unit is taken");
 	TAP_IS(gm_segments_take(set, UNIT, units, UNITS), 1,
 	       "a unit with memory of the host is taken last");
-	TAP_OK(units[0] == &segment->units[1],
-	       "memory of the host is taken of the unit that no tensor uses");
+	TAP_PTR(units[0], &segment->units[1],
+		"memory of the host is taken of the unit that no tensor uses");
 	gone(segment, true);
 	TAP_OK(!set->hosted && set->vacant == 3 * UNIT,
 	       "a unit whose memory of the host went is vacant");

@@ -122,7 +122,7 @@ static void stays_for_a_launch(void)
 	TAP_OK(launched, "a kernel is launched when the thread has seen that nothing is in flight");
 	TAP_OK(attended, "the thread stays for a late launch");
 	TAP_IS(atomic_load(&site.heap->service.running), 0, "the thread ends after that launch");
-	TAP_OK(!gm_heap_in_flight(site.heap), "when nothing is in flight");
+	TAP_OK(!gm_heap_in_flight(site.heap), "nothing is in flight when the thread ends");
 	site.heap->config.sleep = NULL;
 	gm_sim_release(stream, (unsigned)-1);
 }
@@ -172,7 +172,7 @@ static void is_no_process(void)
 	for (unsigned i = 0; pid > 0 && i < 6000 && (ended = waitpid(pid, &status, WNOHANG)) == 0;
 	     i++)
 		usleep(10000);
-	if (!TAP_OK(ended == pid, "a process ends with its last thread but ours"))
+	if (!TAP_IS(ended, pid, "a process ends with its last thread but ours"))
 		kill(pid, SIGKILL);
 	TAP_OK(WIFEXITED(status) && WEXITSTATUS(status) == 7,
 	       "exit handlers find stack, signals and calls as in any thread: %d", status);

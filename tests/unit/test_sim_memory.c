@@ -315,7 +315,7 @@ static void test_share(void)
 	close(fd);
 	TAP_IS(drv(cuMemRetainAllocationHandle)(&retained, (void *)(at + 9)), CUDA_SUCCESS,
 	       "the handle of an address is retained");
-	TAP_OK(retained == h, "the retained handle is the mapped one");
+	TAP_IS(retained, h, "the retained handle is the mapped one");
 	for (int i = 0; i < 3; i++)
 		TAP_IS(drv(cuMemRelease)(h), CUDA_SUCCESS, "owner %d lets go", i);
 	TAP_IS(drv(cuMemRelease)(h), CUDA_ERROR_INVALID_VALUE,
@@ -468,7 +468,7 @@ static void test_async(void)
 	drv(cuMemPoolGetAttribute)(pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT, &used);
 	TAP_IS(used, 512, "a memory pool counts its block");
 	drv(cuPointerGetAttribute)(&owner, CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE, p);
-	TAP_OK(owner == (uint64_t)pool, "a pool is found by its memory");
+	TAP_IS(owner, (uint64_t)pool, "a pool is found by its memory");
 	TAP_IS(drv(cuMemPoolDestroy)(pool), CUDA_SUCCESS, "a pool is destroyed");
 	TAP_IS(drv(cuMemFree_v2)(p), CUDA_SUCCESS, "a block outlives its memory pool");
 }

@@ -105,7 +105,7 @@ static void pages_are_made_ahead(void)
 	struct gm_parcel *parcels[50];
 	bool right = true;
 	gm_store_begin(&store);
-	TAP_OK(store.ahead_bytes == 200 * MIB, "banks are made before they are needed");
+	TAP_IS(store.ahead_bytes, 200 * MIB, "banks are made before they are needed");
 	for (unsigned i = 0; i < 45; i++) {
 		parcels[i] = gm_store_take(&store, 4 * MIB);
 		gm_store_ready(&store, parcels[i]->bank, NULL);
@@ -163,7 +163,7 @@ static void copies_overlap(void)
 	calls_since("cuStreamSynchronize", &waits);
 	struct gm_moved moved = gm_move_out(&move, pool, 0);
 	legacy = calls_since("cuStreamSynchronize", &waits);
-	TAP_OK(legacy == moved.chunks, "each chunk is waited for once");
+	TAP_IS(legacy, moved.chunks, "each chunk is waited for once");
 	TAP_OK(move.turn == moved.chunks && moved.chunks > 1, "the streams take turns");
 	gm_move_in(&move, pool, 0);
 	TAP_IS(blocks_wrong(), 0, "all bytes are right");

@@ -51,9 +51,9 @@ static void test_each(void)
 	for (unsigned i = 0; i < GENERATIONS; i++) {
 		enum gm_call_form form = generations[i].form;
 		struct gm_insn call = generations[i].call, blank = generations[i].blank;
-		TAP_OK(gm_insn_form(call, TARGET) == form,
-		       "%s: the form follows from a known target", generations[i].name);
-		TAP_OK(gm_insn_target(form, call) == TARGET, "%s: the target is read",
+		TAP_IS(gm_insn_form(call, TARGET), form, "%s: the form follows from a known target",
+		       generations[i].name);
+		TAP_IS(gm_insn_target(form, call), TARGET, "%s: the target is read",
 		       generations[i].name);
 		TAP_OK(gm_insn_same(gm_insn_aim(form, blank, TARGET), call),
 		       "%s: the target is written", generations[i].name);
@@ -79,13 +79,13 @@ static void test_any_target(void)
 static void test_unknown(void)
 {
 	struct gm_insn call = generations[0].call;
-	TAP_OK(gm_insn_form(call, TARGET + 16) == GM_CALL_UNKNOWN,
+	TAP_IS(gm_insn_form(call, TARGET + 16), GM_CALL_UNKNOWN,
 	       "a call of another target is unknown");
 	call.low ^= UINT64_C(1) << 16;
 	TAP_OK(gm_insn_form(call, TARGET) == GM_CALL_WHOLE &&
 		       gm_insn_form(call, TARGET ^ 4) == GM_CALL_UNKNOWN,
 	       "bits outside of the field are not looked at");
-	TAP_OK(gm_insn_form((struct gm_insn){0, 0}, TARGET) == GM_CALL_UNKNOWN,
+	TAP_IS(gm_insn_form((struct gm_insn){0, 0}, TARGET), GM_CALL_UNKNOWN,
 	       "a function without a call has an unknown form");
 }
 
@@ -102,8 +102,8 @@ static const struct gm_insn function[] = {
 static void test_find(void)
 {
 	struct gm_insn code[12];
-	TAP_OK(gm_insn_call(function, 12) == &function[5], "the call in a function is found");
-	TAP_OK(gm_insn_target(GM_CALL_SPLIT, function[5]) == 0x7f93170c0f00,
+	TAP_PTR(gm_insn_call(function, 12), &function[5], "the call in a function is found");
+	TAP_IS(gm_insn_target(GM_CALL_SPLIT, function[5]), 0x7f93170c0f00,
 	       "the call in a function is of the driver's malloc");
 	TAP_OK(!gm_insn_call(function, 5), "no call beyond the end of the code");
 	for (unsigned i = 0; i < 12; i++)
