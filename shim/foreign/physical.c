@@ -61,6 +61,7 @@ static bool name_add(uint64_t handle, struct gm_physical *memory)
 
 struct gm_physical *gm_physical_find(uint64_t handle)
 {
+	gm_lock_assert_held(GM_LOCK_RANK_TABLE);
 	const struct name *name = name_find(handle);
 	return name ? name->memory : NULL;
 }
@@ -85,6 +86,7 @@ struct gm_physical *gm_physical_make(uint64_t handle, const struct gm_physical *
 
 bool gm_physical_own(struct gm_physical *memory, uint64_t handle)
 {
+	gm_lock_assert_held(GM_LOCK_RANK_TABLE);
 	if (!name_find(handle) && !name_add(handle, memory))
 		return false;
 	memory->owners++;
@@ -93,6 +95,7 @@ bool gm_physical_own(struct gm_physical *memory, uint64_t handle)
 
 void gm_physical_disown(struct gm_physical *memory, uint64_t handle)
 {
+	gm_lock_assert_held(GM_LOCK_RANK_TABLE);
 	struct name *name = name_find(handle);
 	if (--memory->owners || !name)
 		return;
@@ -135,6 +138,7 @@ struct gm_mapping *gm_mapping_at(CUdeviceptr at)
 
 struct gm_mapping *gm_mapping_over(CUdeviceptr address)
 {
+	gm_lock_assert_held(GM_LOCK_RANK_TABLE);
 	struct gm_mapping *found = gm_mapping_at(address);
 	for (struct gm_mapping *m = found ? NULL : mappings; m && !found; m = m->hh.next)
 		if (address - m->at < m->size)
@@ -154,6 +158,7 @@ bool gm_mapping_back(struct gm_mapping *mapping)
 
 bool gm_mapping_make(CUdeviceptr at, size_t size, struct gm_physical *memory)
 {
+	gm_lock_assert_held(GM_LOCK_RANK_TABLE);
 	struct gm_mapping *mapping = calloc(1, sizeof *mapping);
 	if (!mapping)
 		return false;

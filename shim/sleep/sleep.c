@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/futex_lock.h"
 #include "base/msg.h"
 #include "base/sys.h"
 #include "base/thread.h"
@@ -48,20 +49,14 @@ enum cause {
 static struct gm_worker worker;
 static struct gm_gate gate;
 static struct gm_move mover;
-static atomic_bool moving; /* a thread uses `mover`; others wait */
+static struct gm_futex_lock moving = {.rank = GM_LOCK_RANK_MOVER}; /* guards `mover` */
 static atomic_uint refusals;
 static _Atomic uint64_t moved_bytes;
-
-static void mover_take(void)
-{
-	while (atomic_exchange_explicit(&moving, true, memory_order_acquire))
-		gm_sys_nap(NAP);
-}
 
 /* For a wake. False: the process is awake, or wakes already. */
 static bool mover_take_asleep(void)
 {
-	while (atomic_exchange_explicit(&moving, true, memory_order_acquire)) {
+	while (!gm_futex_lock_try_acquire(&moving)) {
 		if (gm_door_state() != GM_DOOR_ASLEEP)
 			return false;
 		gm_sys_nap(NAP);
@@ -69,16 +64,12 @@ static bool mover_take_asleep(void)
 	return true;
 }
 
-static void mover_leave(void)
-{
-	atomic_store_explicit(&moving, false, memory_order_release);
-}
-
-/* --- moves; the caller uses `mover` --- */
+/* --- moves, under the lock `moving` --- */
 
 /* `name`: of GM_CONTROL_NAME bytes; set only by a refusal. */
 static enum gm_refusal pools_move(bool out, char *name)
 {
+	gm_futex_lock_assert_held(&moving);
 	uint64_t bytes;
 	enum gm_refusal refusal = gm_moves_run(&mover, out, &bytes, name);
 	atomic_store(&moved_bytes, bytes);
@@ -88,6 +79,7 @@ static enum gm_refusal pools_move(bool out, char *name)
 /* `name`: of GM_CONTROL_NAME bytes, and "" before. */
 static enum gm_refusal sleep_is_possible(enum cause cause, char *name)
 {
+	gm_futex_lock_assert_held(&moving);
 	enum gm_refusal refusal;
 	if (gm_door_state() != GM_DOOR_OPEN)
 		return GM_REFUSAL_AWAY;
@@ -104,6 +96,7 @@ static enum gm_refusal sleep_is_possible(enum cause cause, char *name)
 /* So that questions about pointers never wait for memory: others may take all of it. */
 static void stand_ins_make(void)
 {
+	gm_futex_lock_assert_held(&moving);
 	for (unsigned i = 0; i < gm_shim_n_devices; i++)
 		if (gm_shim_pool_if_any(i))
 			gm_pool_stand_in(gm_shim_pool_if_any(i));
@@ -114,6 +107,7 @@ static void stand_ins_make(void)
  */
 static enum gm_refusal pools_send(enum cause cause, char *name)
 {
+	gm_futex_lock_assert_held(&moving);
 	/* devices opened since sleep_is_possible */
 	enum gm_refusal refusal = gm_refusal_find(cause != BY_IDLENESS, name, GM_CONTROL_NAME);
 	enum gm_door_state to = GM_DOOR_OPEN;
@@ -134,11 +128,14 @@ static enum gm_refusal pools_send(enum cause cause, char *name)
 	return refusal;
 }
 
-/* The store keeps more than it may after a wake or a failed sleep. The caller uses `mover`. */
+/* The store keeps more than it may after a wake or a failed sleep. */
 static bool store_is_large(void)
 {
+	gm_futex_lock_assert_held(&moving);
 	return mover.store.kept && mover.store.banks > mover.store.warm;
 }
+
+/* --- a sleep --- */
 
 /* By the thread: a registration takes its time to end. */
 static void store_shrink_later(void)
@@ -208,7 +205,7 @@ static enum gm_refusal process_sleep(enum cause cause)
 {
 	char name[GM_CONTROL_NAME] = "";
 	uint64_t begin = gm_clock_ns();
-	mover_take();
+	gm_futex_lock_take(&moving);
 	atomic_store(&moved_bytes, 0);
 	enum gm_refusal refusal = gm_gate_enter(&gate) ? GM_REFUSAL_NONE : GM_REFUSAL_EXIT;
 	if (refusal == GM_REFUSAL_NONE) {
@@ -222,7 +219,7 @@ static enum gm_refusal process_sleep(enum cause cause)
 	refusal_count(cause, refusal);
 	gm_sleep_record(GM_RECORD_SLEEP, refusal, name, begin, atomic_load(&moved_bytes));
 	bool large = store_is_large();
-	mover_leave();
+	gm_futex_lock_release(&moving);
 	if (large)
 		store_shrink_later();
 	return refusal;
@@ -312,7 +309,7 @@ static CUresult process_wake(uint64_t since)
 			failed.result = result;
 		}
 		large = store_is_large();
-		mover_leave();
+		gm_futex_lock_release(&moving);
 	}
 	if (large)
 		store_shrink_later();
@@ -373,13 +370,13 @@ static bool work_completes(void)
 /* False: no bank is left to return, or the process ends. */
 static bool bank_return(void)
 {
-	mover_take();
+	gm_futex_lock_take(&moving);
 	bool more = gm_gate_enter(&gate);
 	if (more) {
 		more = gm_store_shrink(&mover.store);
 		gm_gate_leave(&gate);
 	}
-	mover_leave();
+	gm_futex_lock_release(&moving);
 	return more;
 }
 
@@ -567,6 +564,6 @@ void gm_sleep_forget(void)
 	gm_gate_forget(&gate);
 	gm_sleep_store_forget(&mover);
 	gm_door_forget();
-	atomic_store(&moving, false);
+	gm_futex_lock_init(&moving, GM_LOCK_RANK_MOVER);
 	atomic_store(&refusals, 0);
 }

@@ -59,6 +59,12 @@ static inline bool gm_futex_lock_try_acquire(struct gm_futex_lock *lock)
 	return true;
 }
 
+/* Debug builds abort unless this lock is taken, and the calling thread holds one of its rank. */
+#define gm_futex_lock_assert_held(lock)                                         \
+	(GM_ASSERT(atomic_load_explicit(&(lock)->word, memory_order_relaxed) != \
+		   GM_FUTEX_LOCK_FREE),                                         \
+	 gm_lock_assert_held((lock)->rank))
+
 static inline void gm_futex_lock_release(struct gm_futex_lock *lock)
 {
 	gm_lock_record_released(lock->rank);

@@ -44,14 +44,9 @@ void gm_lock_record_released(enum gm_lock_rank rank)
 	held[rank]--;
 }
 
-void gm_lock_assert_held(enum gm_lock_rank rank)
+unsigned gm_lock_holds(enum gm_lock_rank rank)
 {
-	GM_ASSERT(held[rank] > 0 && "the caller holds the lock");
-}
-
-void gm_lock_assert_all_held(enum gm_lock_rank rank, unsigned n)
-{
-	GM_ASSERT(held[rank] >= n && "the caller holds all locks of the rank");
+	return held[rank];
 }
 
 bool gm_lock_none_held(enum gm_lock_rank from, enum gm_lock_rank to)

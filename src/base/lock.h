@@ -2,7 +2,8 @@
 /*
  * Ranked locks. A thread may take a lock only if its rank is higher than the ranks of all locks
  * that it holds; the exceptions for two locks of one rank are below. Debug builds check this, and
- * that no lock is held across a driver call (gm_lock_none_held), and abort with a message.
+ * that no lock but the first two is held across a driver call (gm_lock_none_held), and abort with a
+ * message.
  */
 #ifndef GM_BASE_LOCK_H
 #define GM_BASE_LOCK_H
@@ -10,8 +11,12 @@
 #include <pthread.h>
 #include <stdbool.h>
 
+#include "base/debug.h"
+
 /* In the order in which they may be taken. */
 enum gm_lock_rank {
+	GM_LOCK_RANK_MOVER,   /* the one thread that moves contents off the devices or back; held
+				 across driver calls, and waits for the GPU */
 	GM_LOCK_RANK_CAPTURE, /* one a context: orders stream captures and fences; may be held
 				 across driver calls, which wait for the GPU only before
 				 driver 12.5 (see context/fence.h) */
@@ -77,11 +82,12 @@ void gm_lock_record_released(enum gm_lock_rank rank);
 #define gm_lock_record_released(rank) ((void)(rank))
 #endif
 
-/* Debug builds abort unless the calling thread holds a lock of this rank, or all `n` locks of the
- * rank. */
+/* Debug builds abort, and name the function's line, unless the calling thread holds a lock of this
+ * rank, or all `n` locks of the rank. */
 #ifdef GM_DEBUG
-void gm_lock_assert_held(enum gm_lock_rank rank);
-void gm_lock_assert_all_held(enum gm_lock_rank rank, unsigned n);
+unsigned gm_lock_holds(enum gm_lock_rank rank);
+#define gm_lock_assert_held(rank) GM_ASSERT(gm_lock_holds(rank) > 0)
+#define gm_lock_assert_all_held(rank, n) GM_ASSERT(gm_lock_holds(rank) >= (n))
 #else
 #define gm_lock_assert_held(rank) ((void)(rank))
 #define gm_lock_assert_all_held(rank, n) ((void)(rank), (void)(n))

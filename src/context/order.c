@@ -18,6 +18,7 @@ struct gm_order_state gm_order;
 
 static struct gm_order_fence *fence_new(void)
 {
+	gm_futex_lock_assert_held(&gm_order.lock);
 	for (struct gm_order_fence *f = gm_order.fence; f < gm_order.fence + GM_ORDER_FENCES; f++) {
 		if (f->refs)
 			continue;
@@ -29,11 +30,21 @@ static struct gm_order_fence *fence_new(void)
 
 static struct gm_order_fence *fence_ref(struct gm_order_fence *f)
 {
+	gm_futex_lock_assert_held(&gm_order.lock);
 	f->refs++;
 	return f;
 }
 
-/* No lock is held. */
+static struct gm_order_fence *fence_replace(struct gm_order_fence **link, struct gm_order_fence *by)
+{
+	gm_futex_lock_assert_held(&gm_order.lock);
+	struct gm_order_fence *old = *link;
+	*link = by ? fence_ref(by) : NULL;
+	return old;
+}
+
+/* --- fences; no lock is held --- */
+
 static void fence_drop(struct gm_order_fence *f)
 {
 	CUevent event = NULL;
@@ -53,15 +64,6 @@ static void fence_drop(struct gm_order_fence *f)
 	f->refs = 0;
 	gm_order_release_lock();
 }
-
-static struct gm_order_fence *fence_replace(struct gm_order_fence **link, struct gm_order_fence *by)
-{
-	struct gm_order_fence *old = *link;
-	*link = by ? fence_ref(by) : NULL;
-	return old;
-}
-
-/* --- fences; no lock is held --- */
 
 static bool fence_has_passed(struct gm_order_fence *f, bool wait)
 {
@@ -111,6 +113,7 @@ static void fence_record(struct gm_order_fence *f)
 /* Under the lock, which is dropped while another thread records. */
 static void recording_await(void)
 {
+	gm_futex_lock_assert_held(&gm_order.lock);
 	while (gm_order.recording) {
 		gm_order_release_lock();
 		sched_yield();
@@ -170,6 +173,7 @@ static void memory_cool(bool wait)
  * submission is noted from now on, for a window may open. */
 static void run_end(void)
 {
+	gm_futex_lock_assert_held(&gm_order.lock);
 	atomic_store(&gm_order.run, 0);
 	if (atomic_load(&gm_order.word) != GM_ORDER_NONE)
 		atomic_store(&gm_order.word, GM_ORDER_MANY);
@@ -246,6 +250,7 @@ static void stream_wait(const struct gm_order_stream *stream, struct gm_order_fe
 /* Under the lock. */
 static void word_submit(const struct gm_order_stream *stream)
 {
+	gm_futex_lock_assert_held(&gm_order.lock);
 	uint64_t word = atomic_load(&gm_order.word);
 	gm_window_submit(stream);
 	if (word == stream->key || word == GM_ORDER_MANY)
@@ -261,6 +266,7 @@ static void word_submit(const struct gm_order_stream *stream)
 /* Under the lock: the fence for which the stream has to wait, or NULL. */
 static struct gm_order_fence *fence_owed(const struct gm_order_stream *stream, bool programmatic)
 {
+	gm_futex_lock_assert_held(&gm_order.lock);
 	struct gm_order_fence *f = gm_order.newest;
 	bool other = !f || f->key != stream->key || stream->key == GM_ORDER_MANY;
 	if (!f || !atomic_load(&gm_order.reused) || (!other && !programmatic) ||
@@ -466,7 +472,10 @@ void gm_order_forget(void)
 	for (unsigned i = 0; i < GM_ORDER_LANES; i++)
 		atomic_store(&gm_order_lanes[i].inside, 0);
 	atomic_store(&gm_order.off, false);
+	gm_futex_lock_init(&gm_order.lock, GM_LOCK_RANK_TABLE);
+	gm_order_take_lock();
 	gm_order_run_begin(GM_ORDER_NONE, 0);
+	gm_order_release_lock();
 	atomic_store(&gm_order.pool, NULL);
 	atomic_store(&gm_order.hot, false);
 	atomic_store(&gm_order.closing, 0);

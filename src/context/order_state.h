@@ -66,8 +66,6 @@ struct gm_order_state {
 
 extern GM_HIDDEN struct gm_order_state gm_order;
 
-/* --- under the lock --- */
-
 static inline void gm_order_take_lock(void)
 {
 	gm_futex_lock_take(&gm_order.lock);
@@ -78,21 +76,24 @@ static inline void gm_order_release_lock(void)
 	gm_futex_lock_release(&gm_order.lock);
 }
 
+/* No event may be recorded now. With or without the lock. */
+static inline bool gm_order_captures_forbid(void)
+{
+	return atomic_load(&gm_order.closing) || gm_poll_captures_are_open() ||
+	       !gm_poll_captures_are_counted();
+}
+
+/* --- under the lock --- */
+
 /* A run begins, of the stream `key` alone; or GM_ORDER_NONE: no work is unfinished. */
 static inline void gm_order_run_begin(uint64_t key, uint64_t context)
 {
+	gm_futex_lock_assert_held(&gm_order.lock);
 	atomic_store(&gm_order.reused, false);
 	atomic_store(&gm_order.context, context);
 	gm_order.key = key;
 	atomic_store(&gm_order.word, key);
 	atomic_store(&gm_order.run, key == GM_ORDER_NONE ? 0 : ++gm_order.runs);
-}
-
-/* No event may be recorded now. Also without the lock. */
-static inline bool gm_order_captures_forbid(void)
-{
-	return atomic_load(&gm_order.closing) || gm_poll_captures_are_open() ||
-	       !gm_poll_captures_are_counted();
 }
 
 /* A stream gets a submission while a window is open. */

@@ -8,6 +8,7 @@ static atomic_bool busy; /* a thread opens or polls a window */
 
 void gm_window_close(void)
 {
+	gm_futex_lock_assert_held(&gm_order.lock);
 	gm_order.window.open = false;
 	gm_order.window.pause = gm_order.window.pause < PAUSE ? 2 * gm_order.window.pause : PAUSE;
 }
@@ -43,6 +44,7 @@ static void window_begin(void)
 /* The window has passed. Under the lock. */
 static void window_end(void)
 {
+	gm_futex_lock_assert_held(&gm_order.lock);
 	struct gm_order_window *w = &gm_order.window;
 	w->open = false;
 	w->pause = 1;
@@ -85,6 +87,7 @@ bool gm_window_try(void)
 
 void gm_window_submit(const struct gm_order_stream *stream)
 {
+	gm_futex_lock_assert_held(&gm_order.lock);
 	struct gm_order_window *w = &gm_order.window;
 	if (!w->open || w->key == stream->key)
 		return;

@@ -126,6 +126,7 @@ struct move {
 
 static void result_set(struct move *m, CUresult result)
 {
+	gm_lock_assert_held(GM_LOCK_RANK_POOL);
 	if (m->moved.result == CUDA_SUCCESS)
 		m->moved.result = result;
 }
@@ -133,6 +134,7 @@ static void result_set(struct move *m, CUresult result)
 /* End the work on a chunk. `result`: of the whole move of the chunk. */
 static void chunk_moved(struct move *m, const struct pending *p, CUresult result)
 {
+	gm_lock_assert_held(GM_LOCK_RANK_POOL);
 	struct gm_chunk *chunk = p->chunk;
 	result_set(m, result);
 	if (result == CUDA_SUCCESS) {
@@ -184,6 +186,7 @@ static void chunk_move(struct move *m, struct gm_chunk *chunk, bool lent)
  * it. */
 static void chunks_move(struct move *m)
 {
+	gm_lock_assert_held(GM_LOCK_RANK_POOL);
 	for (struct gm_chunk *chunk = m->pool->chunks; chunk && m->moved.result == CUDA_SUCCESS;
 	     chunk = chunk->after)
 		if (chunk->away != m->away && !chunk->moving &&
@@ -194,6 +197,7 @@ static void chunks_move(struct move *m)
 
 static bool loan_moves(const struct gm_loan *loan, bool away)
 {
+	gm_lock_assert_held(GM_LOCK_RANK_POOL);
 	const struct gm_chunk *chunk = loan->chunks;
 	while (chunk && chunk->away == away)
 		chunk = chunk->after;
@@ -203,6 +207,7 @@ static bool loan_moves(const struct gm_loan *loan, bool away)
 /* Take the next loan to be moved off the list; NULL: none is left. */
 static struct gm_loan *loan_begin(struct move *m)
 {
+	gm_lock_assert_held(GM_LOCK_RANK_POOL);
 	struct gm_loan **link = &m->pool->loans, *loan;
 	while (*link && !loan_moves(*link, m->away))
 		link = &(*link)->next;
@@ -217,6 +222,7 @@ static struct gm_loan *loan_begin(struct move *m)
 
 static void loan_end(struct move *m, struct gm_loan *loan)
 {
+	gm_lock_assert_held(GM_LOCK_RANK_POOL);
 	loan->next = m->pool->loans;
 	m->pool->loans = loan;
 	m->pool->loans_moving--;
@@ -225,6 +231,7 @@ static void loan_end(struct move *m, struct gm_loan *loan)
 
 static void loans_move(struct move *m)
 {
+	gm_lock_assert_held(GM_LOCK_RANK_POOL);
 	struct gm_loan *loan;
 	while (m->moved.result == CUDA_SUCCESS && (loan = loan_begin(m))) {
 		for (struct gm_chunk *chunk = loan->chunks;
@@ -235,6 +242,8 @@ static void loans_move(struct move *m)
 		loan_end(m, loan);
 	}
 }
+
+/* --- no lock is held --- */
 
 static struct gm_moved pool_move(struct gm_pool *pool, bool away, const struct gm_mover *mover)
 {

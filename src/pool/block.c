@@ -6,6 +6,7 @@
 #include <sys/mman.h>
 
 #include "base/debug.h"
+#include "base/lock.h"
 #include "base/size.h"
 #include "pool/extent.h"
 #include "pool/slab.h"
@@ -63,6 +64,7 @@ static inline struct gm_extent *entry_get(const struct gm_table *table, unsigned
 
 void gm_table_enter_ends(struct gm_table *table, struct gm_extent *extent)
 {
+	gm_lock_assert_held(GM_LOCK_RANK_POOL);
 	uint64_t from = GM_GET(extent->piece.base) - table->base;
 	uint64_t to = from + GM_GET(extent->piece.held);
 	/* An extent that begins and ends in one granule is idle; its successor has the entry. */
@@ -74,6 +76,7 @@ void gm_table_enter_ends(struct gm_table *table, struct gm_extent *extent)
 
 void gm_table_enter(struct gm_table *table, struct gm_extent *extent)
 {
+	gm_lock_assert_held(GM_LOCK_RANK_POOL);
 	uint64_t from = GM_GET(extent->piece.base) - table->base;
 	uint64_t to = (from + GM_GET(extent->piece.held)) >> GM_TABLE_SHIFT;
 	gm_table_enter_ends(table, extent);
@@ -111,6 +114,7 @@ static bool extent_holds(const struct gm_extent *extent, CUdeviceptr address)
 
 struct gm_extent *gm_table_find(const struct gm_table *table, CUdeviceptr address)
 {
+	gm_lock_assert_held(GM_LOCK_RANK_POOL);
 	if (address - table->base >= table->size)
 		return NULL;
 	for (unsigned i = 0; i < HINTS; i++) {
@@ -124,6 +128,7 @@ struct gm_extent *gm_table_find(const struct gm_table *table, CUdeviceptr addres
 
 struct gm_extent *gm_table_ends_at(const struct gm_table *table, CUdeviceptr border)
 {
+	gm_lock_assert_held(GM_LOCK_RANK_POOL);
 	if (border <= table->base)
 		return NULL;
 	struct gm_extent *extent =
@@ -136,6 +141,7 @@ struct gm_extent *gm_table_ends_at(const struct gm_table *table, CUdeviceptr bor
 
 struct gm_extent *gm_table_begins_at(const struct gm_table *table, CUdeviceptr border)
 {
+	gm_lock_assert_held(GM_LOCK_RANK_POOL);
 	if (border - table->base >= table->size)
 		return NULL;
 	struct gm_extent *extent = entry_get(table, 0, (border - table->base) >> GM_TABLE_SHIFT);
@@ -160,6 +166,7 @@ static inline const struct gm_piece *slab_slot_at(const struct gm_slab *slab, ui
 
 struct gm_piece *gm_table_live(const struct gm_table *table, CUdeviceptr address)
 {
+	gm_lock_assert_held(GM_LOCK_RANK_POOL);
 	struct gm_extent *extent = gm_table_find(table, address);
 	if (!extent)
 		return NULL;

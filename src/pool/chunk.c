@@ -161,16 +161,19 @@ void gm_chunk_record(struct gm_pool *pool, const struct gm_chunk *chunk, enum gm
 
 static struct gm_chunk **table_entry(const struct gm_pool *pool, CUdeviceptr address)
 {
+	gm_lock_assert_held(GM_LOCK_RANK_POOL);
 	return &pool->chunk_of[(address - pool->range.base) / GM_POOL_GRANULE];
 }
 
 struct gm_chunk *gm_chunk_at(const struct gm_pool *pool, CUdeviceptr address)
 {
+	gm_lock_assert_held(GM_LOCK_RANK_POOL);
 	return address - pool->range.base < pool->range.size ? *table_entry(pool, address) : NULL;
 }
 
 static void table_enter(struct gm_pool *pool, const struct gm_chunk *chunk, struct gm_chunk *value)
 {
+	gm_lock_assert_held(GM_LOCK_RANK_POOL);
 	struct gm_chunk **at = table_entry(pool, chunk->base);
 	for (uint64_t i = 0; i < chunk->size / GM_POOL_GRANULE; i++)
 		at[i] = value;
@@ -411,11 +414,13 @@ static void chunk_count_used(struct gm_pool *pool, CUdeviceptr base, uint64_t le
 
 void gm_chunk_use(struct gm_pool *pool, CUdeviceptr base, uint64_t length)
 {
+	gm_lock_assert_held(GM_LOCK_RANK_POOL);
 	chunk_count_used(pool, base, length, true, 0);
 }
 
 void gm_chunk_unuse(struct gm_pool *pool, CUdeviceptr base, uint64_t length, uint64_t since)
 {
+	gm_lock_assert_held(GM_LOCK_RANK_POOL);
 	chunk_count_used(pool, base, length, false, since);
 }
 

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "base/debug.h"
+#include "base/lock.h"
 #include "base/size.h"
 
 #define ARENA 128    /* extents made at a time */
@@ -42,6 +43,7 @@ void gm_extents_close(struct gm_extents *extents)
 
 bool gm_extents_reserve(struct gm_extents *extents, size_t n)
 {
+	gm_lock_assert_held(GM_LOCK_RANK_POOL);
 	while (extents->n_unused < extents->n_promised + n) {
 		struct gm_extent_arena *arena = gm_piece_memory(sizeof *arena);
 		if (!arena)
@@ -60,6 +62,7 @@ bool gm_extents_reserve(struct gm_extents *extents, size_t n)
 
 bool gm_extents_promise(struct gm_extents *extents)
 {
+	gm_lock_assert_held(GM_LOCK_RANK_POOL);
 	if (!gm_extents_reserve(extents, 1))
 		return false;
 	extents->n_promised++;
@@ -68,6 +71,7 @@ bool gm_extents_promise(struct gm_extents *extents)
 
 void gm_extents_absolve(struct gm_extents *extents)
 {
+	gm_lock_assert_held(GM_LOCK_RANK_POOL);
 	GM_ASSERT(extents->n_promised > 0);
 	extents->n_promised--;
 }
@@ -110,6 +114,7 @@ static void extent_drop(struct gm_extents *extents, struct gm_extent *extent)
 bool gm_extent_each(const struct gm_extents *extents,
 		    bool (*each)(void *arg, struct gm_extent *extent), void *arg)
 {
+	gm_lock_assert_held(GM_LOCK_RANK_POOL);
 	for (struct gm_extent_arena *arena = extents->arenas; arena; arena = arena->next)
 		for (unsigned i = 0; i < ARENA; i++)
 			if (GM_GET(arena->extents[i].piece.state) != GM_UNUSED &&
@@ -215,6 +220,7 @@ static struct gm_extent *treap_first_from(const struct gm_extents *extents, uint
 
 struct gm_extent *gm_extent_longest(const struct gm_extents *extents)
 {
+	gm_lock_assert_held(GM_LOCK_RANK_POOL);
 	struct gm_extent *at = extents->root;
 	while (at && at->right)
 		at = at->right;
@@ -233,6 +239,7 @@ static const struct gm_extent *longest_idle(const struct gm_extent *at)
 
 const struct gm_extent *gm_extent_longest_idle(const struct gm_extents *extents)
 {
+	gm_lock_assert_held(GM_LOCK_RANK_POOL);
 	return longest_idle(extents->root);
 }
 
@@ -249,6 +256,7 @@ static struct gm_extent *idle_list(struct gm_extent *at, uint64_t length, struct
 
 struct gm_extent *gm_extent_list_idle(const struct gm_extents *extents, uint64_t length)
 {
+	gm_lock_assert_held(GM_LOCK_RANK_POOL);
 	return idle_list(extents->root, length, NULL);
 }
 
@@ -265,6 +273,7 @@ static struct gm_extent *idle_find(struct gm_extent *at, CUdeviceptr address)
 
 struct gm_extent *gm_extent_idle_at(const struct gm_extents *extents, CUdeviceptr address)
 {
+	gm_lock_assert_held(GM_LOCK_RANK_POOL);
 	return idle_find(extents->root, address);
 }
 
@@ -335,12 +344,14 @@ static struct gm_extent *extent_add(struct gm_extents *extents, CUdeviceptr base
 
 void gm_extent_add(struct gm_extents *extents, CUdeviceptr base, uint64_t length)
 {
+	gm_lock_assert_held(GM_LOCK_RANK_POOL);
 	idle_join(extents, extent_add(extents, base, length), false);
 }
 
 struct gm_extent *gm_extent_add_used(struct gm_extents *extents, CUdeviceptr base, uint64_t length,
 				     enum gm_state state)
 {
+	gm_lock_assert_held(GM_LOCK_RANK_POOL);
 	struct gm_extent *extent = extent_add(extents, base, length);
 	gm_extent_use(extents, extent, state, NULL);
 	return extent;
@@ -348,11 +359,13 @@ struct gm_extent *gm_extent_add_used(struct gm_extents *extents, CUdeviceptr bas
 
 void gm_extent_give(struct gm_extents *extents, struct gm_extent *extent)
 {
+	gm_lock_assert_held(GM_LOCK_RANK_POOL);
 	idle_join(extents, extent, false);
 }
 
 void gm_extent_take_hot(struct gm_extents *extents, struct gm_extent *extent)
 {
+	gm_lock_assert_held(GM_LOCK_RANK_POOL);
 	GM_ASSERT(extent_is_idle(extent) && extent->piece.stamp);
 	treap_remove(extents, extent);
 	gm_extent_use(extents, extent, GM_RETIRED, NULL);
@@ -360,6 +373,7 @@ void gm_extent_take_hot(struct gm_extents *extents, struct gm_extent *extent)
 
 void gm_extents_cool(struct gm_extents *extents, uint64_t stamp)
 {
+	gm_lock_assert_held(GM_LOCK_RANK_POOL);
 	struct gm_extent *at = extents->n_hot ? gm_extent_list_idle(extents, 1) : NULL;
 	for (struct gm_piece *next; at; at = (struct gm_extent *)next) {
 		next = at->piece.next;
@@ -374,6 +388,7 @@ void gm_extents_cool(struct gm_extents *extents, uint64_t stamp)
 
 bool gm_extents_join_hot(struct gm_extents *extents)
 {
+	gm_lock_assert_held(GM_LOCK_RANK_POOL);
 	bool any = false;
 	struct gm_extent *at = extents->n_hot ? gm_extent_list_idle(extents, 1) : NULL;
 	for (struct gm_piece *next; at; at = (struct gm_extent *)next) {
@@ -410,6 +425,7 @@ static struct gm_extent *treap_best_fit(const struct gm_extents *extents, uint64
 
 bool gm_extents_fit(const struct gm_extents *extents, uint64_t length, uint64_t align)
 {
+	gm_lock_assert_held(GM_LOCK_RANK_POOL);
 	return treap_best_fit(extents, length, align) != NULL;
 }
 
@@ -422,6 +438,7 @@ static void rest_insert(struct gm_extents *extents, struct gm_extent *extent)
 
 struct gm_extent *gm_extent_take(struct gm_extents *extents, uint64_t length, uint64_t align)
 {
+	gm_lock_assert_held(GM_LOCK_RANK_POOL);
 	struct gm_extent *extent = treap_best_fit(extents, length, align);
 	if (!extent)
 		return NULL;
@@ -450,6 +467,7 @@ struct gm_extent *gm_extent_take(struct gm_extents *extents, uint64_t length, ui
 void gm_extent_use(struct gm_extents *extents, struct gm_extent *extent, enum gm_state state,
 		   struct gm_slab *slab)
 {
+	gm_lock_assert_held(GM_LOCK_RANK_POOL);
 	gm_piece_begin(&extent->piece);
 	GM_SET(extent->piece.state, state);
 	GM_SET(extent->slab, slab);
@@ -460,6 +478,7 @@ void gm_extent_use(struct gm_extents *extents, struct gm_extent *extent, enum gm
 struct gm_extent *gm_extent_remove(struct gm_extents *extents, struct gm_extent *idle,
 				   CUdeviceptr base, uint64_t length)
 {
+	gm_lock_assert_held(GM_LOCK_RANK_POOL);
 	CUdeviceptr from = extent_base(idle), end = from + extent_length(idle);
 	GM_ASSERT(extent_is_idle(idle) && base >= from && base + length <= end);
 	treap_remove(extents, idle);
@@ -518,6 +537,7 @@ static const char *treap_check(const struct gm_extent *at, struct walk *walk)
 
 const char *gm_extents_check(const struct gm_extents *extents)
 {
+	gm_lock_assert_held(GM_LOCK_RANK_POOL);
 	struct walk walk = {0};
 	const char *why = treap_check(extents->root, &walk);
 	if (why)

@@ -76,10 +76,12 @@ static struct gm_piece *usable_take(struct gm_pool *pool, uint64_t size,
 
 struct gm_piece *gm_pool_take(struct gm_pool *pool, uint64_t size)
 {
+	gm_lock_assert_held(GM_LOCK_RANK_POOL);
 	return usable_take(pool, size, piece_take);
 }
 
 struct gm_piece *gm_pool_take_any(struct gm_pool *pool, uint64_t size)
 {
+	gm_lock_assert_held(GM_LOCK_RANK_POOL);
 	return usable_take(pool, size, piece_take_any);
 }

@@ -22,6 +22,7 @@
 /* The part of the limit that memory outside of the pool leaves. */
 static uint64_t pool_limit(const struct gm_pool *pool)
 {
+	gm_lock_assert_held(GM_LOCK_RANK_POOL);
 	const uint64_t limit = pool->config.limit;
 	const uint64_t outside = pool->config.outside ? GM_GET(*pool->config.outside) : 0;
 	if (limit == UINT64_MAX)
@@ -31,12 +32,14 @@ static uint64_t pool_limit(const struct gm_pool *pool)
 
 uint64_t gm_pool_most(const struct gm_pool *pool)
 {
+	gm_lock_assert_held(GM_LOCK_RANK_POOL);
 	const uint64_t limit = pool_limit(pool);
 	return limit < pool->memory ? limit : pool->memory;
 }
 
 uint64_t gm_pool_committed(const struct gm_pool *pool)
 {
+	gm_lock_assert_held(GM_LOCK_RANK_POOL);
 	return pool->mapped - GM_GET(pool->vacant) + pool->lent + pool->pending;
 }
 
@@ -60,6 +63,7 @@ bool gm_pool_outside_take(struct gm_pool *pool, uint64_t bytes)
 
 uint64_t gm_pool_excess(struct gm_pool *pool, uint64_t length)
 {
+	gm_lock_assert_held(GM_LOCK_RANK_POOL);
 	gm_shelves_empty(pool); /* adds their sums to the pool's */
 	uint64_t most = gm_pool_most(pool);
 	uint64_t kept = pool->handed_out - GM_GET(pool->vacant) + gm_pool_waiting(pool) +
@@ -107,6 +111,7 @@ uint64_t gm_pool_shortfall(const struct gm_pool *pool, struct gm_want want, CUde
  * used again at once, for then little of it is ever returned: it has to move instead. */
 static uint64_t handle_longest(const struct gm_pool *pool, uint64_t bytes)
 {
+	gm_lock_assert_held(GM_LOCK_RANK_POOL);
 	uint64_t most = gm_pool_most(pool), taken = gm_pool_committed(pool);
 	uint64_t rest = most > taken ? most - taken : 0;
 	if (gm_pool_handles_are_short(pool)) {
@@ -124,6 +129,7 @@ static uint64_t handle_longest(const struct gm_pool *pool, uint64_t bytes)
 
 uint64_t gm_pool_piece(const struct gm_pool *pool, uint64_t bytes)
 {
+	gm_lock_assert_held(GM_LOCK_RANK_POOL);
 	if (pool->config.chunk)
 		return pool->config.chunk;
 	uint64_t longest = handle_longest(pool, bytes);
@@ -135,6 +141,7 @@ uint64_t gm_pool_piece(const struct gm_pool *pool, uint64_t bytes)
  */
 static bool growth_add(struct gm_pool *pool, struct gm_chunk **last, uint64_t bytes, uint64_t piece)
 {
+	gm_lock_assert_held(GM_LOCK_RANK_POOL);
 	while (bytes) {
 		struct gm_chunk *chunk = gm_chunk_new(pool, bytes < piece ? bytes : piece);
 		if (!chunk)
@@ -149,6 +156,7 @@ static bool growth_add(struct gm_pool *pool, struct gm_chunk **last, uint64_t by
 /* Assign each chunk its part of a run. False: no host memory; some chunks have no part. */
 static bool growth_place(struct gm_pool *pool, struct gm_chunk *chunks, struct gm_run *run)
 {
+	gm_lock_assert_held(GM_LOCK_RANK_POOL);
 	for (struct gm_chunk *chunk = chunks; chunk; chunk = chunk->after) {
 		struct gm_run *rest = chunk->after ? gm_range_cut(run, chunk->size) : NULL;
 		if (chunk->after && !rest) {
@@ -164,6 +172,7 @@ static bool growth_place(struct gm_pool *pool, struct gm_chunk *chunks, struct g
 static bool growth_plan(struct gm_pool *pool, CUdeviceptr at, struct gm_chunk **chunks,
 			uint64_t bytes, uint64_t piece)
 {
+	gm_lock_assert_held(GM_LOCK_RANK_POOL);
 	struct gm_chunk **last = chunks;
 	uint64_t sum = bytes;
 	for (; *last; last = &(*last)->after)
@@ -274,6 +283,7 @@ static CUresult chunk_change_access(struct gm_pool *pool, struct gm_chunk *chunk
  * of creating and of moving are recorded with the first chunk of each. */
 static void growth_finish(struct gm_pool *pool, struct gm_chunk *chunk, uint64_t ns[2])
 {
+	gm_lock_assert_held(GM_LOCK_RANK_POOL);
 	bool is_new = !chunk->run, arrived = chunk->to && chunk->base == chunk->to->base;
 	struct gm_run *rest = arrived ? chunk->run : chunk->to;
 	CUdeviceptr old = rest ? rest->base : 0;
@@ -302,6 +312,7 @@ static void growth_finish(struct gm_pool *pool, struct gm_chunk *chunk, uint64_t
 /* Was access granted or revoked while the chunks were in no list of the pool? */
 static bool chunks_are_stale(const struct gm_pool *pool, const struct gm_chunk *chunks)
 {
+	gm_lock_assert_held(GM_LOCK_RANK_POOL);
 	while (chunks && (!chunks->handle || chunks->access == pool->access))
 		chunks = chunks->after;
 	return chunks != NULL;
@@ -333,6 +344,7 @@ static CUresult chunks_freshen(struct gm_pool *pool, struct gm_chunk *chunks)
 
 void gm_pool_giving_end(struct gm_pool *pool)
 {
+	gm_lock_assert_held(GM_LOCK_RANK_POOL);
 	if (--pool->giving == 0)
 		pthread_cond_broadcast(&pool->given_back);
 }
@@ -415,6 +427,7 @@ uint64_t gm_pool_give(struct gm_pool *pool, struct gm_chunk *chunks)
 
 uint64_t gm_pool_shed(struct gm_pool *pool, uint64_t bytes)
 {
+	gm_lock_assert_held(GM_LOCK_RANK_POOL);
 	gm_hot_cool(pool, false);
 	gm_shelves_empty(pool);
 	uint64_t given = gm_pool_give(pool, gm_chunks_detach(pool, bytes));
@@ -424,6 +437,7 @@ uint64_t gm_pool_shed(struct gm_pool *pool, uint64_t bytes)
 
 void gm_pool_await_given(struct gm_pool *pool)
 {
+	gm_lock_assert_held(GM_LOCK_RANK_POOL);
 	while (pool->giving)
 		gm_lock_wait(&pool->lock, &pool->given_back);
 }

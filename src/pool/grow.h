@@ -6,6 +6,7 @@
 #ifndef GM_POOL_GROW_H
 #define GM_POOL_GROW_H
 
+#include "base/lock.h"
 #include "pool/chunk.h"
 #include "pool/fit.h"
 
@@ -23,6 +24,7 @@ uint64_t gm_pool_committed(const struct gm_pool *pool);
 uint64_t gm_pool_excess(struct gm_pool *pool, uint64_t length);
 static inline bool gm_pool_can_hold(struct gm_pool *pool, uint64_t length)
 {
+	gm_lock_assert_held(GM_LOCK_RANK_POOL);
 	return gm_pool_excess(pool, length) == 0;
 }
 

@@ -23,7 +23,7 @@ uint64_t gm_hot_stamp(struct gm_pool *pool)
 	return stamp;
 }
 
-/* --- stocks; under their locks --- */
+/* --- stocks; the lock of a stock is its shelf's, or the pool's --- */
 
 void gm_hot_count(struct gm_hot *hot, uint64_t by)
 {
@@ -176,6 +176,7 @@ void gm_hot_strand_shelf(struct gm_pool *pool, struct gm_shelf *shelf)
 
 static void slots_strand(struct gm_pool *pool, const struct gm_heat *heat)
 {
+	gm_lock_assert_held(GM_LOCK_RANK_POOL);
 	struct gm_piece *slot;
 	for (unsigned class = 0; class < GM_SLAB_CLASSES; class ++)
 		while ((slot = gm_slab_take_hot(&pool->slabs, class))) {
@@ -189,6 +190,7 @@ static void slots_strand(struct gm_pool *pool, const struct gm_heat *heat)
 static void extent_strand(struct gm_pool *pool, struct gm_extent *extent,
 			  const struct gm_heat *heat)
 {
+	gm_lock_assert_held(GM_LOCK_RANK_POOL);
 	struct gm_piece *piece = &extent->piece;
 	if (GM_GET(piece->held) < GM_EXTENT_LEAST)
 		return;
@@ -201,6 +203,7 @@ static void extent_strand(struct gm_pool *pool, struct gm_extent *extent,
 /* What a fence covers becomes idle. */
 static void extents_cool(struct gm_pool *pool)
 {
+	gm_lock_assert_held(GM_LOCK_RANK_POOL);
 	const uint64_t number = GM_GET(pool->extents.hot.heat.epoch->passed);
 	gm_slabs_flush(&pool->slabs);
 	gm_slabs_cool(&pool->slabs, number);
@@ -243,6 +246,7 @@ static void piece_put_hot(struct gm_pool *pool, struct gm_piece *piece, const st
 
 void gm_hot_move(struct gm_pool *pool, struct gm_hot *hot, struct gm_piece *piece)
 {
+	gm_lock_assert_held(GM_LOCK_RANK_POOL);
 	const struct gm_heat heat = {hot->heat.epoch, hot->heat.run, piece->stamp};
 	gm_hot_count(hot, -GM_GET(piece->held));
 	piece_put_hot(pool, piece, &heat, gm_piece_shelved_at(piece));
@@ -250,11 +254,13 @@ void gm_hot_move(struct gm_pool *pool, struct gm_hot *hot, struct gm_piece *piec
 
 void gm_hot_put_back(struct gm_pool *pool, struct gm_piece *piece, const struct gm_heat *heat)
 {
+	gm_lock_assert_held(GM_LOCK_RANK_POOL);
 	piece_put_hot(pool, piece, heat, gm_pool_now(pool));
 }
 
 void gm_hot_add(struct gm_pool *pool, CUdeviceptr base, uint64_t length, const struct gm_heat *heat)
 {
+	gm_lock_assert_held(GM_LOCK_RANK_POOL);
 	struct gm_extent *extent = gm_extent_add_used(&pool->extents, base, length, GM_SHELVED);
 	gm_chunk_use(pool, base, length);
 	piece_put_hot(pool, &extent->piece, heat, gm_pool_now(pool));
@@ -262,17 +268,20 @@ void gm_hot_add(struct gm_pool *pool, CUdeviceptr base, uint64_t length, const s
 
 bool gm_hot_goes_on(const struct gm_pool *pool, const struct gm_hot *hot)
 {
+	gm_lock_assert_held(GM_LOCK_RANK_POOL);
 	return GM_GET(hot->bytes) && run_goes_on(pool, hot->heat.run);
 }
 
 bool gm_hot_is_for(const struct gm_pool *pool, uint64_t context)
 {
+	gm_lock_assert_held(GM_LOCK_RANK_POOL);
 	const struct gm_hot *hot = &pool->extents.hot;
 	return gm_hot_goes_on(pool, hot) && hot->heat.epoch->context == context;
 }
 
 bool gm_hot_join(struct gm_pool *pool)
 {
+	gm_lock_assert_held(GM_LOCK_RANK_POOL);
 	return gm_hot_goes_on(pool, &pool->extents.hot) && gm_extents_join_hot(&pool->extents);
 }
 
@@ -322,6 +331,7 @@ void gm_hot_cool(struct gm_pool *pool, bool wait)
 
 bool gm_hot_has_chunk(const struct gm_pool *pool, const struct gm_chunk *chunk)
 {
+	gm_lock_assert_held(GM_LOCK_RANK_POOL);
 	const struct gm_extent *at;
 	if (!GM_GET(pool->extents.hot.bytes))
 		return false;

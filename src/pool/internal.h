@@ -148,6 +148,12 @@ static inline void gm_pool_assert_all_held(const struct gm_pool *pool)
 #endif
 }
 
+/* The shelves ever used; they come first. */
+static inline unsigned gm_shelves_in_use(const struct gm_pool *pool)
+{
+	return GM_GET(pool->n_shelves);
+}
+
 /* The calling thread's shelf. No lock is held. */
 static inline struct gm_shelf *gm_shelf_mine(struct gm_pool *pool)
 {

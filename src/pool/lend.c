@@ -89,6 +89,7 @@ static CUresult chunk_make(struct gm_pool *pool, uint64_t size, struct gm_chunk 
 /* After a failed loan: make its chunks idle again, or end them. */
 static void chunks_bring_home(struct gm_pool *pool, struct gm_chunk *chunks)
 {
+	gm_lock_assert_held(GM_LOCK_RANK_POOL);
 	for (struct gm_chunk *chunk = chunks, *after; chunk; chunk = after) {
 		after = chunk->after;
 		if (chunk->run && chunk->handle) {
@@ -106,6 +107,7 @@ static void chunks_bring_home(struct gm_pool *pool, struct gm_chunk *chunks)
  * them. */
 static CUresult chunks_gather(struct gm_pool *pool, uint64_t size, struct gm_chunk **chunks)
 {
+	gm_lock_assert_held(GM_LOCK_RANK_POOL);
 	gm_hot_cool(pool, false);
 	gm_shelves_empty(pool);
 	gm_chunks_pick(pool, size, UINT_MAX, 0, 0);
@@ -128,18 +130,21 @@ static CUresult chunks_gather(struct gm_pool *pool, uint64_t size, struct gm_chu
 
 static uint64_t pool_clock(const struct gm_pool *pool)
 {
+	gm_lock_assert_held(GM_LOCK_RANK_POOL);
 	return pool->config.clock ? pool->config.clock() : gm_clock_ns();
 }
 
 /* Set the borrower's variable, and the pool's sum. */
 static void loan_count_spare(struct gm_pool *pool, struct gm_loan *loan, uint64_t bytes)
 {
+	gm_lock_assert_held(GM_LOCK_RANK_POOL);
 	gm_pool_count_spare(pool, pool->spare - atomic_load(loan->spare) + bytes);
 	atomic_store(loan->spare, bytes);
 }
 
 static void loan_finish(struct gm_pool *pool, struct gm_loan *loan, uint64_t ns)
 {
+	gm_lock_assert_held(GM_LOCK_RANK_POOL);
 	for (struct gm_chunk *chunk = loan->chunks; chunk; chunk = chunk->after) {
 		pool->pending -= chunk->size;
 		if (!chunk->run) {
@@ -173,6 +178,7 @@ static uint64_t pool_to_spare(const struct gm_pool *pool)
 
 static CUresult chunks_find(struct gm_pool *pool, struct gm_loan *loan)
 {
+	gm_lock_assert_held(GM_LOCK_RANK_POOL);
 	if (!loan->spare)
 		return chunks_gather(pool, loan->size, &loan->chunks);
 	return loan->size <= pool_to_spare(pool) ? chunk_make(pool, loan->size, &loan->chunks)
@@ -201,6 +207,8 @@ static CUresult loan_make(struct gm_pool *pool, struct gm_loan *loan)
 		chunks_bring_home(pool, loan->chunks);
 	return result;
 }
+
+/* --- no lock is held --- */
 
 static CUresult pool_lend(struct gm_pool *pool, CUdeviceptr at, size_t size,
 			  _Atomic uint64_t *spare)
@@ -244,9 +252,12 @@ uint64_t gm_pool_to_spare(const struct gm_pool *pool)
 	return bytes;
 }
 
+/* --- the pool's lock is held --- */
+
 /* The link to the loan; *link is NULL: the loan is in no list. */
 static struct gm_loan **loan_find(struct gm_pool *pool, CUdeviceptr at, uint64_t size)
 {
+	gm_lock_assert_held(GM_LOCK_RANK_POOL);
 	struct gm_loan **link = &pool->loans;
 	while (*link && ((*link)->at != at || (*link)->size != size))
 		link = &(*link)->next;

@@ -65,10 +65,16 @@ static void shelf_collect(struct gm_pool *pool, struct gm_shelf *shelf, bool col
 	limbo->turned = gm_limbo_number(pool);
 }
 
+uint64_t gm_limbo_number(const struct gm_pool *pool)
+{
+	return atomic_load_explicit(&pool->seals, memory_order_acquire);
+}
+
 /* --- bags; under the shelf's lock --- */
 
 static void bag_add(struct gm_bag *bag, struct gm_piece *piece, uint64_t held)
 {
+	gm_lock_assert_held(GM_LOCK_RANK_SHELF);
 	piece->next = NULL;
 	*(bag->n ? &bag->last->next : &bag->first) = piece;
 	bag->last = piece;
@@ -79,6 +85,7 @@ static void bag_add(struct gm_bag *bag, struct gm_piece *piece, uint64_t held)
 /* Move the blocks of `from` behind those of `to`, in O(1). */
 static void bag_join(struct gm_bag *to, struct gm_bag *from)
 {
+	gm_lock_assert_held(GM_LOCK_RANK_SHELF);
 	*(to->n ? &to->last->next : &to->first) = from->first;
 	to->last = from->last;
 	to->n += from->n;
@@ -88,6 +95,7 @@ static void bag_join(struct gm_bag *to, struct gm_bag *from)
 
 static bool bag_has_passed(const struct gm_bag *bag)
 {
+	gm_lock_assert_held(GM_LOCK_RANK_SHELF);
 	return bag->n && bag->number && bag->number <= bag->epoch->passed;
 }
 
@@ -95,6 +103,7 @@ static bool bag_has_passed(const struct gm_bag *bag)
  * has few unused bags, yes for any bag of the context. */
 static bool bag_suits(const struct gm_limbo *limbo, const struct gm_bag *bag, uint64_t context)
 {
+	gm_lock_assert_held(GM_LOCK_RANK_SHELF);
 	if (!bag->n || bag->epoch->context != context || bag_has_passed(bag))
 		return false;
 	return !bag->number || bag->number > bag->epoch->recorded ||
@@ -105,6 +114,7 @@ static bool bag_suits(const struct gm_limbo *limbo, const struct gm_bag *bag, ui
  * contexts have all bags. */
 static struct gm_bag *limbo_find_bag(struct gm_pool *pool, struct gm_limbo *limbo, uint64_t context)
 {
+	gm_lock_assert_held(GM_LOCK_RANK_SHELF);
 	struct gm_bag *unused = NULL;
 	EACH_BAG(limbo, bag)
 	{
@@ -145,11 +155,6 @@ static void limbo_seal(struct gm_pool *pool, struct gm_shelf *shelf)
 	}
 	limbo->open = NULL;
 	gm_pool_count_retired_peak(pool);
-}
-
-uint64_t gm_limbo_number(const struct gm_pool *pool)
-{
-	return atomic_load_explicit(&pool->seals, memory_order_acquire);
 }
 
 /* Take all passed bags, joined into one; with `most`, take one bag, and more while they have at

@@ -32,6 +32,7 @@ static void access_add(struct gm_access *access, CUdevice device, bool granted)
 
 void gm_access_now(const struct gm_pool *pool, bool peers, struct gm_access *access)
 {
+	gm_lock_assert_held(GM_LOCK_RANK_POOL);
 	access_begin(pool, access);
 	access_add(access, pool->config.device, true);
 	for (unsigned i = 0; peers && i < pool->n_peers; i++)
@@ -41,6 +42,7 @@ void gm_access_now(const struct gm_pool *pool, bool peers, struct gm_access *acc
 
 void gm_access_changes(const struct gm_pool *pool, struct gm_access *access)
 {
+	gm_lock_assert_held(GM_LOCK_RANK_POOL);
 	access_begin(pool, access);
 	for (unsigned i = 0; i < pool->n_peers; i++)
 		access_add(access, pool->peers[i].device, pool->peers[i].granted);

@@ -133,7 +133,9 @@ void gm_pool_destroy(struct gm_pool *pool)
 		chunks_end(pool, loan->chunks);
 		free(loan);
 	}
+	gm_pool_lock(pool);
 	gm_slabs_close(&pool->slabs);
+	gm_pool_unlock(pool);
 	gm_extents_close(&pool->extents);
 	gm_table_close(&pool->table);
 	if (pool->chunk_of)
@@ -168,6 +170,7 @@ uint64_t gm_pool_now(const struct gm_pool *pool)
 
 void gm_pool_put_back(struct gm_pool *pool, struct gm_piece *piece)
 {
+	gm_lock_assert_held(GM_LOCK_RANK_POOL);
 	gm_pool_put_back_since(pool, piece, gm_pool_now(pool));
 }
 
@@ -201,6 +204,7 @@ bool gm_pool_find(const struct gm_pool *pool, CUdeviceptr address, struct gm_blo
 
 void gm_pool_release(struct gm_pool *pool, struct gm_piece *piece, const struct gm_heat *heat)
 {
+	gm_lock_assert_held(GM_LOCK_RANK_POOL);
 	gm_pool_count_freed(pool, GM_GET(piece->size), GM_GET(piece->held));
 	piece->stamp = 0;
 	if (heat)

@@ -2,131 +2,27 @@
 #include "pool/shelf.h"
 
 #include <string.h>
-#include <sys/mman.h>
 
 #include "pool/internal.h"
 #include "pool/stats.h"
 #include "pool/trim.h"
 
-#define BYTES (GM_SHELVES * sizeof(struct gm_shelf))
+/* --- no lock is needed --- */
 
-bool gm_shelves_open(struct gm_pool *pool)
+static struct gm_piece *list_reverse(struct gm_piece *list)
 {
-	void *memory = mmap(NULL, BYTES, PROT_READ | PROT_WRITE,
-			    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-	if (memory == MAP_FAILED)
-		return false;
-	pool->shelves = memory;
-	for (unsigned i = 0; i < GM_SHELVES; i++)
-		gm_futex_lock_init(&pool->shelves[i].lock, GM_LOCK_RANK_SHELF);
-	for (unsigned i = 0; i < GM_SHELVES; i++)
-		pool->shelves[i].hot.device = pool->config.ordinal;
-	return true;
-}
-
-void gm_shelves_close(struct gm_pool *pool)
-{
-	if (!pool->shelves)
-		return;
-	munmap(pool->shelves, BYTES);
-}
-
-/* The shelves ever used; they come first. */
-static unsigned shelves_in_use(const struct gm_pool *pool)
-{
-	return GM_GET(pool->n_shelves);
-}
-
-void gm_shelves_resize(struct gm_pool *pool)
-{
-	unsigned n = shelves_in_use(pool);
-	atomic_store_explicit(&pool->shelf_bytes, pool->mapped / GM_SHELF_PART / (n ? n : 1),
-			      memory_order_relaxed);
-}
-
-void gm_shelf_begin(struct gm_pool *pool, unsigned index)
-{
-	gm_pool_lock(pool);
-	if (index >= shelves_in_use(pool))
-		atomic_store_explicit(&pool->n_shelves, index + 1, memory_order_relaxed);
-	gm_shelves_resize(pool);
-	gm_pool_unlock(pool);
-}
-
-/* --- blocks on the shelf, under its lock --- */
-
-static void shelf_count(struct gm_shelf *shelf, uint32_t more)
-{
-	atomic_store_explicit(&shelf->n, GM_GET(shelf->n) + more, memory_order_relaxed);
+	struct gm_piece *first = NULL;
+	for (struct gm_piece *next; list; list = next) {
+		next = list->next;
+		list->next = first;
+		first = list;
+	}
+	return first;
 }
 
 static struct gm_bin *shelf_bin(struct gm_shelf *shelf, uint64_t held)
 {
 	return held <= GM_SLAB_LARGEST ? &shelf->bins[gm_slab_class(held)] : NULL;
-}
-
-static struct gm_piece *bin_pop(struct gm_bin *bin)
-{
-	struct gm_piece *piece = bin->first;
-	if (!piece)
-		return NULL;
-	bin->first = piece->next;
-	bin->n--;
-	return piece;
-}
-
-static void row_remove(struct gm_shelf *shelf, uint32_t at)
-{
-	shelf->row_bytes -= shelf->row[at].held;
-	shelf->n_row--;
-	memmove(&shelf->row[at], &shelf->row[at + 1], (shelf->n_row - at) * sizeof *shelf->row);
-}
-
-/* Remove the newest block of this size from the row. */
-static struct gm_piece *row_pop(struct gm_shelf *shelf, uint64_t held)
-{
-	for (uint32_t i = shelf->n_row; i-- > 0;) {
-		if (shelf->row[i].held != held)
-			continue;
-		struct gm_piece *piece = shelf->row[i].piece;
-		row_remove(shelf, i);
-		return piece;
-	}
-	return NULL;
-}
-
-static inline struct gm_piece *shelf_pop(struct gm_shelf *shelf, uint64_t held)
-{
-	struct gm_bin *bin = shelf_bin(shelf, held);
-	struct gm_piece *piece = bin ? bin_pop(bin) : row_pop(shelf, held);
-	if (piece)
-		shelf_count(shelf, -1u);
-	return piece;
-}
-
-/* Hot blocks whose run ends meanwhile are stranded. A function of its own, so that the warm path
- * saves few registers. */
-static __attribute__((noinline)) struct gm_piece *
-shelf_pop_among_hot(struct gm_pool *pool, struct gm_shelf *shelf, uint64_t held, uint64_t context)
-{
-	struct gm_piece *piece;
-	gm_hot_strand_shelf(pool, shelf);
-	while ((piece = shelf_pop(shelf, held)) && piece->stamp) {
-		gm_hot_count(&shelf->hot, -held);
-		if (gm_hot_take(pool, &shelf->hot, piece) &&
-		    gm_hot_suits(pool, &shelf->hot, piece, context))
-			break;
-	}
-	return piece;
-}
-
-/* Pop a block that may be handed out. Without hot bytes all blocks of the shelf are cold. */
-static inline struct gm_piece *shelf_pop_usable(struct gm_pool *pool, struct gm_shelf *shelf,
-						uint64_t held, uint64_t context)
-{
-	if (GM_UNLIKELY(GM_GET(shelf->hot.bytes)))
-		return shelf_pop_among_hot(pool, shelf, held, context);
-	return shelf_pop(shelf, held);
 }
 
 uint32_t gm_shelf_most_slots(const struct gm_pool *pool, uint64_t held)
@@ -148,8 +44,92 @@ static uint32_t row_least(const struct gm_pool *pool)
 	return pool->config.defer ? GM_LIMBO_LEAST : 1;
 }
 
+static bool piece_may_be_shelved(const struct gm_pool *pool, const struct gm_piece *piece)
+{
+	return !piece->pinned && !gm_pool_trims_at_once(pool);
+}
+
+/* --- blocks on the shelf, under its lock --- */
+
+static void shelf_count(struct gm_shelf *shelf, uint32_t more)
+{
+	gm_futex_lock_assert_held(&shelf->lock);
+	atomic_store_explicit(&shelf->n, GM_GET(shelf->n) + more, memory_order_relaxed);
+}
+
+static struct gm_piece *bin_pop(struct gm_bin *bin)
+{
+	gm_lock_assert_held(GM_LOCK_RANK_SHELF);
+	struct gm_piece *piece = bin->first;
+	if (!piece)
+		return NULL;
+	bin->first = piece->next;
+	bin->n--;
+	return piece;
+}
+
+static void row_remove(struct gm_shelf *shelf, uint32_t at)
+{
+	gm_futex_lock_assert_held(&shelf->lock);
+	shelf->row_bytes -= shelf->row[at].held;
+	shelf->n_row--;
+	memmove(&shelf->row[at], &shelf->row[at + 1], (shelf->n_row - at) * sizeof *shelf->row);
+}
+
+/* Remove the newest block of this size from the row. */
+static struct gm_piece *row_pop(struct gm_shelf *shelf, uint64_t held)
+{
+	gm_futex_lock_assert_held(&shelf->lock);
+	for (uint32_t i = shelf->n_row; i-- > 0;) {
+		if (shelf->row[i].held != held)
+			continue;
+		struct gm_piece *piece = shelf->row[i].piece;
+		row_remove(shelf, i);
+		return piece;
+	}
+	return NULL;
+}
+
+static inline struct gm_piece *shelf_pop(struct gm_shelf *shelf, uint64_t held)
+{
+	gm_futex_lock_assert_held(&shelf->lock);
+	struct gm_bin *bin = shelf_bin(shelf, held);
+	struct gm_piece *piece = bin ? bin_pop(bin) : row_pop(shelf, held);
+	if (piece)
+		shelf_count(shelf, -1u);
+	return piece;
+}
+
+/* Hot blocks whose run ends meanwhile are stranded. A function of its own, so that the warm path
+ * saves few registers. */
+static __attribute__((noinline)) struct gm_piece *
+shelf_pop_among_hot(struct gm_pool *pool, struct gm_shelf *shelf, uint64_t held, uint64_t context)
+{
+	gm_futex_lock_assert_held(&shelf->lock);
+	struct gm_piece *piece;
+	gm_hot_strand_shelf(pool, shelf);
+	while ((piece = shelf_pop(shelf, held)) && piece->stamp) {
+		gm_hot_count(&shelf->hot, -held);
+		if (gm_hot_take(pool, &shelf->hot, piece) &&
+		    gm_hot_suits(pool, &shelf->hot, piece, context))
+			break;
+	}
+	return piece;
+}
+
+/* Pop a block that may be handed out. Without hot bytes all blocks of the shelf are cold. */
+static inline struct gm_piece *shelf_pop_usable(struct gm_pool *pool, struct gm_shelf *shelf,
+						uint64_t held, uint64_t context)
+{
+	gm_futex_lock_assert_held(&shelf->lock);
+	if (GM_UNLIKELY(GM_GET(shelf->hot.bytes)))
+		return shelf_pop_among_hot(pool, shelf, held, context);
+	return shelf_pop(shelf, held);
+}
+
 static bool row_fits(const struct gm_pool *pool, const struct gm_shelf *shelf, uint64_t held)
 {
+	gm_futex_lock_assert_held(&shelf->lock);
 	uint64_t bytes = shelf->row_bytes + held;
 	return shelf->n_row < row_least(pool) ||
 	       (shelf->n_row < gm_shelf_most_in_row(pool) &&
@@ -160,11 +140,13 @@ static bool row_fits(const struct gm_pool *pool, const struct gm_shelf *shelf, u
 static inline bool shelf_has_room(const struct gm_pool *pool, const struct gm_shelf *shelf,
 				  const struct gm_bin *bin, uint64_t held)
 {
+	gm_futex_lock_assert_held(&shelf->lock);
 	return bin ? bin->n < gm_shelf_most_slots(pool, held) : row_fits(pool, shelf, held);
 }
 
 static inline void shelf_push(struct gm_shelf *shelf, struct gm_bin *bin, struct gm_piece *piece)
 {
+	gm_futex_lock_assert_held(&shelf->lock);
 	if (bin) {
 		piece->next = bin->first;
 		bin->first = piece;
@@ -182,17 +164,20 @@ static inline void shelf_push(struct gm_shelf *shelf, struct gm_bin *bin, struct
 /* The bytes that the shelf's allowance lacks for a block of `size`; 0 or less: it suffices. */
 static int64_t allowance_lacks(const struct gm_shelf *shelf, uint64_t size)
 {
+	gm_futex_lock_assert_held(&shelf->lock);
 	return (int64_t)(shelf->requested + size) - shelf->allowance;
 }
 
 static bool allowance_allows(const struct gm_shelf *shelf, uint64_t size)
 {
+	gm_lock_assert_held(GM_LOCK_RANK_SHELF);
 	return allowance_lacks(shelf, size) <= 0;
 }
 
 /* Lend up to `most` bytes of one shelf's unused allowance to another. */
 static void allowance_lend(struct gm_shelf *from, struct gm_shelf *to, int64_t most)
 {
+	gm_lock_assert_held(GM_LOCK_RANK_SHELF);
 	int64_t spare = from->allowance - (int64_t)from->requested;
 	int64_t lent = spare < most ? spare : most;
 	if (lent <= 0)
@@ -207,6 +192,7 @@ static void allowance_lend(struct gm_shelf *from, struct gm_shelf *to, int64_t m
 static inline void sums_count_live(struct gm_pool *pool, struct gm_shelf *shelf, uint64_t size,
 				   uint64_t held)
 {
+	gm_futex_lock_assert_held(&shelf->lock);
 	gm_shelf_count_change(pool, shelf, size, held, 1, GM_C_idle);
 	if ((int64_t)shelf->requested > shelf->most)
 		shelf->most = (int64_t)shelf->requested;
@@ -214,6 +200,7 @@ static inline void sums_count_live(struct gm_pool *pool, struct gm_shelf *shelf,
 
 bool gm_shelf_count(struct gm_pool *pool, struct gm_shelf *shelf, uint64_t size, uint64_t held)
 {
+	gm_futex_lock_assert_held(&shelf->lock);
 	if (!allowance_allows(shelf, size))
 		return false;
 	sums_count_live(pool, shelf, size, held);
@@ -222,6 +209,7 @@ bool gm_shelf_count(struct gm_pool *pool, struct gm_shelf *shelf, uint64_t size,
 
 uint64_t gm_shelf_next_id(struct gm_shelf *shelf)
 {
+	gm_futex_lock_assert_held(&shelf->lock);
 	static _Atomic uint64_t taken; /* by the shelves of all pools */
 	if (shelf->id == shelf->id_end) {
 		shelf->id = atomic_fetch_add_explicit(&taken, GM_SHELF_IDS, memory_order_relaxed);
@@ -232,15 +220,11 @@ uint64_t gm_shelf_next_id(struct gm_shelf *shelf)
 
 /* --- blocks that have passed, under the shelf's lock --- */
 
-static bool piece_may_be_shelved(const struct gm_pool *pool, const struct gm_piece *piece)
-{
-	return !piece->pinned && !gm_pool_trims_at_once(pool);
-}
-
 /* Put an idle block on the shelf, into its bin or (NULL) the row, as shelved at `now`. */
 static inline void shelf_put(struct gm_pool *pool, struct gm_shelf *shelf, struct gm_bin *bin,
 			     struct gm_piece *piece, uint64_t now)
 {
+	gm_futex_lock_assert_held(&shelf->lock);
 	gm_piece_shelve(piece, now);
 	if (GM_UNLIKELY(piece->stamp))
 		gm_hot_count(&shelf->hot, GM_GET(piece->held));
@@ -250,6 +234,7 @@ static inline void shelf_put(struct gm_pool *pool, struct gm_shelf *shelf, struc
 
 static struct gm_piece *passed_pop(struct gm_passed *stock)
 {
+	gm_lock_assert_held(GM_LOCK_RANK_SHELF);
 	struct gm_piece *piece = stock->first;
 	stock->first = piece->next;
 	stock->bytes -= GM_GET(piece->held);
@@ -260,6 +245,7 @@ static struct gm_piece *passed_pop(struct gm_passed *stock)
  * none, or a block before it has no room on the shelf. */
 static struct gm_piece *passed_take(struct gm_pool *pool, struct gm_shelf *shelf, uint64_t held)
 {
+	gm_futex_lock_assert_held(&shelf->lock);
 	uint64_t now = 0;
 	for (struct gm_piece *piece; (piece = shelf->passed.first) && !piece->pinned;) {
 		uint64_t its = GM_GET(piece->held);
@@ -277,6 +263,7 @@ static struct gm_piece *passed_take(struct gm_pool *pool, struct gm_shelf *shelf
 /* Blocks without room on the shelf go into the extents. The pool's lock is held, too. */
 void gm_shelf_sort_passed(struct gm_pool *pool, struct gm_shelf *shelf)
 {
+	gm_futex_lock_assert_held(&shelf->lock);
 	uint64_t now = shelf->passed.first ? gm_pool_now(pool) : 0;
 	while (shelf->passed.first) {
 		struct gm_piece *piece = passed_pop(&shelf->passed);
@@ -297,7 +284,7 @@ static struct gm_piece *shelf_steal(struct gm_pool *pool, const struct gm_shelf 
 				    uint64_t held, uint64_t context)
 {
 	struct gm_piece *piece = NULL;
-	unsigned n = shelves_in_use(pool), tries = 0;
+	unsigned n = gm_shelves_in_use(pool), tries = 0;
 	unsigned first = (unsigned)(mine - pool->shelves) + 1;
 	for (unsigned i = 0; i + 1 < n && !piece && tries < GM_SHELF_STEALS; i++) {
 		struct gm_shelf *other = &pool->shelves[(first + i) % n];
@@ -316,7 +303,7 @@ static struct gm_piece *shelf_steal(struct gm_pool *pool, const struct gm_shelf 
  * block may be a new peak. The caller's own lock is held. */
 static bool allowance_borrow(struct gm_pool *pool, struct gm_shelf *mine, uint64_t size)
 {
-	unsigned n = shelves_in_use(pool), first = (unsigned)(mine - pool->shelves) + 1;
+	unsigned n = gm_shelves_in_use(pool), first = (unsigned)(mine - pool->shelves) + 1;
 	for (unsigned i = 0; i + 1 < n && !allowance_allows(mine, size); i++) {
 		struct gm_shelf *other = &pool->shelves[(first + i) % n];
 		if (!gm_futex_lock_try_acquire(&other->lock))
@@ -362,6 +349,7 @@ static inline void shelf_put_freed(struct gm_pool *pool, struct gm_shelf *shelf,
 bool gm_shelf_put(struct gm_pool *pool, struct gm_shelf *shelf, struct gm_piece *piece,
 		  const struct gm_heat *heat)
 {
+	gm_futex_lock_assert_held(&shelf->lock);
 	uint64_t held = GM_GET(piece->held);
 	struct gm_bin *bin = shelf_bin(shelf, held);
 	if (!piece_may_be_shelved(pool, piece))
@@ -380,6 +368,7 @@ bool gm_shelf_put(struct gm_pool *pool, struct gm_shelf *shelf, struct gm_piece 
 struct gm_piece *gm_shelf_take(struct gm_pool *pool, struct gm_shelf *shelf, uint64_t size,
 			       uint64_t held, uint64_t context)
 {
+	gm_lock_assert_held(GM_LOCK_RANK_POOL);
 	gm_futex_lock_take(&shelf->lock);
 	struct gm_piece *piece = shelf_pop_usable(pool, shelf, held, context);
 	if (!piece)
@@ -396,6 +385,7 @@ struct gm_piece *gm_shelf_take(struct gm_pool *pool, struct gm_shelf *shelf, uin
 
 void gm_shelf_refill(struct gm_pool *pool, struct gm_shelf *shelf, uint64_t size)
 {
+	gm_lock_assert_held(GM_LOCK_RANK_POOL);
 	/* With an order shelves rarely collect. */
 	unsigned threads =
 		pool->config.order ? GM_GET(pool->n_shelves) : GM_GET(pool->n_collecting);
@@ -419,32 +409,10 @@ void gm_shelf_refill(struct gm_pool *pool, struct gm_shelf *shelf, uint64_t size
 	gm_futex_lock_release(&shelf->lock);
 }
 
-void gm_shelves_lock(struct gm_pool *pool)
-{
-	for (unsigned i = 0; i < shelves_in_use(pool); i++)
-		gm_futex_lock_take_next(&pool->shelves[i].lock);
-}
-
-void gm_shelves_unlock(struct gm_pool *pool)
-{
-	for (unsigned i = shelves_in_use(pool); i-- > 0;)
-		gm_futex_lock_release(&pool->shelves[i].lock);
-}
-
-static struct gm_piece *list_reverse(struct gm_piece *list)
-{
-	struct gm_piece *first = NULL;
-	for (struct gm_piece *next; list; list = next) {
-		next = list->next;
-		list->next = first;
-		first = list;
-	}
-	return first;
-}
-
 /* The pool's lock is held, too. */
 static void piece_put_back(struct gm_pool *pool, struct gm_shelf *shelf, struct gm_piece *piece)
 {
+	gm_futex_lock_assert_held(&shelf->lock);
 	if (GM_UNLIKELY(piece->stamp))
 		gm_hot_move(pool, &shelf->hot, piece);
 	else
@@ -456,6 +424,7 @@ static void piece_put_back(struct gm_pool *pool, struct gm_shelf *shelf, struct 
 static void bin_empty(struct gm_pool *pool, struct gm_shelf *shelf, struct gm_bin *bin,
 		      uint32_t keep, uint64_t until)
 {
+	gm_lock_assert_held(GM_LOCK_RANK_POOL);
 	struct gm_piece **link = &bin->first;
 	for (; *link && (keep || gm_piece_shelved_at(*link) > until); link = &(*link)->next)
 		keep -= keep > 0;
@@ -471,6 +440,7 @@ static void bin_empty(struct gm_pool *pool, struct gm_shelf *shelf, struct gm_bi
 
 static void row_put_back_oldest(struct gm_pool *pool, struct gm_shelf *shelf)
 {
+	gm_lock_assert_held(GM_LOCK_RANK_POOL);
 	struct gm_piece *piece = shelf->row[0].piece;
 	row_remove(shelf, 0);
 	shelf_count(shelf, -1u);
@@ -479,12 +449,14 @@ static void row_put_back_oldest(struct gm_pool *pool, struct gm_shelf *shelf)
 
 static void row_empty(struct gm_pool *pool, struct gm_shelf *shelf, uint64_t until)
 {
+	gm_lock_assert_held(GM_LOCK_RANK_POOL);
 	while (shelf->n_row && gm_piece_shelved_at(shelf->row[0].piece) <= until)
 		row_put_back_oldest(pool, shelf);
 }
 
 void gm_shelf_empty_row(struct gm_pool *pool, struct gm_shelf *shelf)
 {
+	gm_lock_assert_held(GM_LOCK_RANK_POOL);
 	gm_futex_lock_take(&shelf->lock);
 	row_empty(pool, shelf, UINT64_MAX);
 	gm_futex_lock_release(&shelf->lock);
@@ -492,12 +464,14 @@ void gm_shelf_empty_row(struct gm_pool *pool, struct gm_shelf *shelf)
 
 static void passed_empty(struct gm_pool *pool, struct gm_shelf *shelf)
 {
+	gm_lock_assert_held(GM_LOCK_RANK_POOL);
 	while (shelf->passed.first)
 		gm_pool_put_back_since(pool, passed_pop(&shelf->passed), shelf->passed.since);
 }
 
 static bool shelf_empty(struct gm_pool *pool, struct gm_shelf *shelf, uint64_t until)
 {
+	gm_futex_lock_assert_held(&shelf->lock);
 	uint32_t n = GM_GET(shelf->n);
 	bool stocked = shelf->passed.first && shelf->passed.since <= until;
 	if (stocked)
@@ -511,6 +485,7 @@ static bool shelf_empty(struct gm_pool *pool, struct gm_shelf *shelf, uint64_t u
 /* Free half of the bin or row at once, for more blocks will follow. */
 static void shelf_make_room(struct gm_pool *pool, struct gm_shelf *shelf, uint64_t held)
 {
+	gm_lock_assert_held(GM_LOCK_RANK_POOL);
 	struct gm_bin *bin = shelf_bin(shelf, held);
 	uint64_t half = GM_GET(pool->shelf_bytes) / 2;
 	if (bin)
@@ -523,6 +498,7 @@ static void shelf_make_room(struct gm_pool *pool, struct gm_shelf *shelf, uint64
 bool gm_shelf_put_making_room(struct gm_pool *pool, struct gm_shelf *shelf, struct gm_piece *piece,
 			      const struct gm_heat *heat)
 {
+	gm_lock_assert_held(GM_LOCK_RANK_POOL);
 	if (!piece_may_be_shelved(pool, piece))
 		return false;
 	uint64_t held = GM_GET(piece->held);
@@ -540,8 +516,9 @@ bool gm_shelf_put_making_room(struct gm_pool *pool, struct gm_shelf *shelf, stru
 
 bool gm_shelves_flush(struct gm_pool *pool, uint64_t until)
 {
+	gm_lock_assert_held(GM_LOCK_RANK_POOL);
 	bool any = false;
-	for (unsigned i = 0; i < shelves_in_use(pool); i++)
+	for (unsigned i = 0; i < gm_shelves_in_use(pool); i++)
 		any |= shelf_empty(pool, &pool->shelves[i], until);
 	gm_pool_sum_up(pool);
 	return any;
@@ -549,6 +526,7 @@ bool gm_shelves_flush(struct gm_pool *pool, uint64_t until)
 
 bool gm_shelves_empty(struct gm_pool *pool)
 {
+	gm_lock_assert_held(GM_LOCK_RANK_POOL);
 	gm_shelves_lock(pool);
 	bool any = gm_shelves_flush(pool, UINT64_MAX);
 	gm_shelves_unlock(pool);
@@ -557,41 +535,16 @@ bool gm_shelves_empty(struct gm_pool *pool)
 
 bool gm_shelves_empty_old(struct gm_pool *pool)
 {
+	gm_lock_assert_held(GM_LOCK_RANK_POOL);
 	uint64_t now = pool->config.defer && !pool->config.order ? gm_pool_now(pool) : 0;
 	bool any = false;
 	if (now <= GM_SHELF_FRESH) /* or there is no clock */
 		return gm_shelves_empty(pool);
-	for (unsigned i = 0; i < shelves_in_use(pool); i++) {
+	for (unsigned i = 0; i < gm_shelves_in_use(pool); i++) {
 		struct gm_shelf *shelf = &pool->shelves[i];
 		gm_futex_lock_take(&shelf->lock);
 		any |= shelf_empty(pool, shelf, now - GM_SHELF_FRESH);
 		gm_futex_lock_release(&shelf->lock);
 	}
 	return any;
-}
-
-/* The oldest block of a bin is its last one. */
-static uint64_t shelf_oldest(struct gm_shelf *shelf)
-{
-	uint64_t oldest = shelf->n_row ? gm_piece_shelved_at(shelf->row[0].piece) : UINT64_MAX;
-	if (shelf->passed.first && shelf->passed.since < oldest)
-		oldest = shelf->passed.since;
-	for (unsigned i = 0; GM_GET(shelf->n) > shelf->n_row && i < GM_SLAB_CLASSES; i++)
-		for (struct gm_piece *piece = shelf->bins[i].first; piece; piece = piece->next)
-			if (!piece->next && gm_piece_shelved_at(piece) < oldest)
-				oldest = gm_piece_shelved_at(piece);
-	return oldest;
-}
-
-uint64_t gm_shelves_oldest(struct gm_pool *pool)
-{
-	uint64_t oldest = UINT64_MAX;
-	for (unsigned i = 0; i < shelves_in_use(pool); i++) {
-		struct gm_shelf *shelf = &pool->shelves[i];
-		gm_futex_lock_take(&shelf->lock);
-		uint64_t since = shelf_oldest(shelf);
-		gm_futex_lock_release(&shelf->lock);
-		oldest = since < oldest ? since : oldest;
-	}
-	return oldest;
 }

@@ -116,6 +116,10 @@ bool gm_shelf_put(struct gm_pool *pool, struct gm_shelf *shelf, struct gm_piece 
 bool gm_shelf_count(struct gm_pool *pool, struct gm_shelf *shelf, uint64_t size, uint64_t held);
 uint64_t gm_shelf_next_id(struct gm_shelf *shelf);
 
+/* The most blocks of a bin with slots of `held` bytes, and of a row. */
+uint32_t gm_shelf_most_slots(const struct gm_pool *pool, uint64_t held);
+uint32_t gm_shelf_most_in_row(const struct gm_pool *pool);
+
 /* --- under the pool's lock --- */
 
 /* Adapt the bounds of the shelves to the mapped bytes. */
@@ -159,10 +163,6 @@ bool gm_shelves_flush(struct gm_pool *pool, uint64_t until);
 
 /* Time at which the oldest shelved block was shelved; UINT64_MAX: there is none. */
 uint64_t gm_shelves_oldest(struct gm_pool *pool);
-
-/* The most blocks of a bin with slots of `held` bytes, and of a row. */
-uint32_t gm_shelf_most_slots(const struct gm_pool *pool, uint64_t held);
-uint32_t gm_shelf_most_in_row(const struct gm_pool *pool);
 
 /* NULL, or the broken invariant; *n, *n_retired: blocks on the shelves, and GM_RETIRED blocks
  * there. Under all locks. shelf_check.c. */

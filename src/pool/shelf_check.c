@@ -78,6 +78,8 @@ static const char *shelf_check(const struct gm_pool *pool, const struct gm_shelf
 
 const char *gm_shelves_check(const struct gm_pool *pool, uint64_t *n, uint64_t *n_retired)
 {
+	gm_lock_assert_held(GM_LOCK_RANK_POOL);
+	gm_lock_assert_all_held(GM_LOCK_RANK_SHELF, GM_GET(pool->n_shelves));
 	const char *why = NULL;
 	int64_t granted = 0;
 	uint64_t sealed = 0;

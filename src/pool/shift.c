@@ -17,6 +17,7 @@ struct shift {
 
 static void shift_plan(struct gm_pool *pool, struct shift *s, CUdeviceptr from, CUdeviceptr to)
 {
+	gm_lock_assert_held(GM_LOCK_RANK_POOL);
 	s->from = gm_pool_has(pool, from) ? gm_chunk_at(pool, from) : NULL;
 	s->to = gm_pool_has(pool, to) ? gm_chunk_at(pool, to) : NULL;
 	if (!s->from || !s->to || s->from->size != s->to->size || !s->to->vacant || s->to->handle ||
@@ -29,6 +30,7 @@ static void shift_plan(struct gm_pool *pool, struct shift *s, CUdeviceptr from, 
 
 static void shift_finish(struct gm_pool *pool, struct shift *s, uint64_t access)
 {
+	gm_lock_assert_held(GM_LOCK_RANK_POOL);
 	struct gm_chunk *from = s->from, *to = s->to;
 	if (s->state == NONE)
 		return;

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/debug.h"
+#include "base/lock.h"
 
 /* Slots for which a slab is made, before its length is rounded up: fewest and most. */
 #define FEWEST 4
@@ -135,12 +136,14 @@ static struct gm_piece *slab_take(struct gm_slabs *slabs, struct gm_slab *slab, 
 
 struct gm_piece *gm_slab_take(struct gm_slabs *slabs, unsigned class_index)
 {
+	gm_lock_assert_held(GM_LOCK_RANK_POOL);
 	struct gm_slab *slab = slabs->classes[class_index].open;
 	return slab ? slab_take(slabs, slab, slab->free) : NULL;
 }
 
 struct gm_piece *gm_slab_take_hot(struct gm_slabs *slabs, unsigned class_index)
 {
+	gm_lock_assert_held(GM_LOCK_RANK_POOL);
 	struct gm_slab *slab = slabs->classes[class_index].open;
 	while (slab && !slab->stamp)
 		slab = slab->after;
@@ -149,6 +152,7 @@ struct gm_piece *gm_slab_take_hot(struct gm_slabs *slabs, unsigned class_index)
 
 void gm_slabs_cool(struct gm_slabs *slabs, uint64_t stamp)
 {
+	gm_lock_assert_held(GM_LOCK_RANK_POOL);
 	for (unsigned i = 0; i < GM_SLAB_CLASSES; i++)
 		for (struct gm_slab *slab = slabs->classes[i].open; slab; slab = slab->after)
 			if (slab->stamp && slab->stamp <= stamp)
@@ -172,6 +176,7 @@ static void slab_dissolve(struct gm_slabs *slabs, struct gm_slab *slab)
 
 void gm_slab_give(struct gm_slabs *slabs, struct gm_extent *extent, struct gm_piece *slot)
 {
+	gm_lock_assert_held(GM_LOCK_RANK_POOL);
 	struct gm_slab *slab = GM_GET(extent->slab);
 	struct gm_slab_class *class = &slabs->classes[slab->class];
 	size_t index = (size_t)(slot - slab->slots);
@@ -223,6 +228,7 @@ static void slab_fill(struct gm_slab *slab, struct gm_extent *extent)
 
 bool gm_slab_make(struct gm_slabs *slabs, unsigned class_index)
 {
+	gm_lock_assert_held(GM_LOCK_RANK_POOL);
 	struct gm_slab_class *class = &slabs->classes[class_index];
 	if (!class->spare)
 		class->spare = slab_new(class_index);
@@ -250,6 +256,7 @@ bool gm_slab_make(struct gm_slabs *slabs, unsigned class_index)
 
 bool gm_slabs_flush(struct gm_slabs *slabs)
 {
+	gm_lock_assert_held(GM_LOCK_RANK_POOL);
 	bool any = false;
 	for (unsigned i = 0; i < GM_SLAB_CLASSES; i++) {
 		struct gm_slab *slab = slabs->classes[i].empty;
@@ -319,6 +326,7 @@ static const char *class_check(const struct gm_slab_class *class, unsigned index
 
 const char *gm_slabs_check(const struct gm_slabs *slabs)
 {
+	gm_lock_assert_held(GM_LOCK_RANK_POOL);
 	const char *why = NULL;
 	for (unsigned i = 0; i < GM_SLAB_CLASSES && !why; i++)
 		why = class_check(&slabs->classes[i], i);

@@ -44,6 +44,7 @@ static inline void gm_shelf_count_change(struct gm_pool *pool, struct gm_shelf *
 					 uint64_t size, uint64_t held, uint64_t n,
 					 enum gm_counter other)
 {
+	gm_lock_assert_held(GM_LOCK_RANK_SHELF);
 	shelf->requested += size;
 	shelf->live_blocks += n;
 	atomic_store_explicit(&shelf->handed_out, GM_GET(shelf->handed_out) + held,
@@ -55,6 +56,7 @@ static inline void gm_shelf_count_change(struct gm_pool *pool, struct gm_shelf *
 static inline void gm_shelf_count_freed(struct gm_pool *pool, struct gm_shelf *shelf,
 					const struct gm_piece *piece, enum gm_counter into)
 {
+	gm_lock_assert_held(GM_LOCK_RANK_SHELF);
 	gm_shelf_count_change(pool, shelf, -GM_GET(piece->size), -GM_GET(piece->held), (uint64_t)-1,
 			      into);
 }

@@ -257,19 +257,7 @@ uint64_t gm_pool_place(struct gm_pool *pool, CUdeviceptr at, CUdeviceptr *base)
 	return size;
 }
 
-/* --- occupy; the pool's lock is held, and released around driver calls --- */
-
-/* Memory for a place: an idle chunk of its size, or a new one, in both cases detached. NULL: there
- * is no room. */
-static struct gm_chunk *guest_find(struct gm_pool *pool, uint64_t size)
-{
-	for (struct gm_chunk *chunk = pool->idle_first; chunk; chunk = chunk->idle_after)
-		if (chunk->size == size && gm_chunk_is_movable(pool, chunk))
-			return gm_chunk_detach(pool, chunk) ? chunk : NULL;
-	if (gm_pool_room(pool) < size)
-		gm_pool_shed(pool, size - gm_pool_room(pool));
-	return gm_pool_room(pool) < size ? NULL : gm_chunk_new(pool, size);
-}
+/* --- occupy; no lock is held --- */
 
 static CUresult guest_map(struct gm_pool *pool, struct gm_chunk *guest, CUdeviceptr place,
 			  const struct gm_access *access)
@@ -288,9 +276,25 @@ static CUresult guest_map(struct gm_pool *pool, struct gm_chunk *guest, CUdevice
 	return result;
 }
 
+/* --- occupy; the pool's lock is held, and released around driver calls --- */
+
+/* Memory for a place: an idle chunk of its size, or a new one, in both cases detached. NULL: there
+ * is no room. */
+static struct gm_chunk *guest_find(struct gm_pool *pool, uint64_t size)
+{
+	gm_lock_assert_held(GM_LOCK_RANK_POOL);
+	for (struct gm_chunk *chunk = pool->idle_first; chunk; chunk = chunk->idle_after)
+		if (chunk->size == size && gm_chunk_is_movable(pool, chunk))
+			return gm_chunk_detach(pool, chunk) ? chunk : NULL;
+	if (gm_pool_room(pool) < size)
+		gm_pool_shed(pool, size - gm_pool_room(pool));
+	return gm_pool_room(pool) < size ? NULL : gm_chunk_new(pool, size);
+}
+
 /* The place has no memory of the guest: it goes back to where it came from. */
 static void guest_return(struct gm_pool *pool, struct gm_chunk *guest)
 {
+	gm_lock_assert_held(GM_LOCK_RANK_POOL);
 	if (guest->run && guest->handle)
 		gm_chunk_publish(pool, guest);
 	else
@@ -335,6 +339,7 @@ static CUresult place_try(struct gm_pool *pool, struct gm_chunk *place)
  */
 static CUresult place_occupy(struct gm_pool *pool, struct gm_chunk *place)
 {
+	gm_lock_assert_held(GM_LOCK_RANK_POOL);
 	CUresult result = place_try(pool, place);
 	if (result == CUDA_ERROR_OUT_OF_MEMORY && gm_pool_shed(pool, place->size))
 		result = place_try(pool, place);
@@ -345,6 +350,7 @@ static CUresult place_occupy(struct gm_pool *pool, struct gm_chunk *place)
 static CUresult places_fill(struct gm_pool *pool, CUdeviceptr base, uint64_t size,
 			    CUresult (*fill)(struct gm_pool *pool, struct gm_chunk *place))
 {
+	gm_lock_assert_held(GM_LOCK_RANK_POOL);
 	CUresult result = CUDA_SUCCESS;
 	gm_pool_debug_check(pool);
 	const uint64_t generation = pool->access;

@@ -122,6 +122,11 @@ check "no paragraph over 120 words and no line over 110 columns in Markdown" "$(
 check "README.md has at most 150 lines" "$(awk 'END {if (NR > 150) print NR}' README.md)"
 ours=$(printf '%s\n' "$sources" | grep -E '^(api|programs|src|shim|tools)/')
 check "no identifier has a word of tests/lint/words.txt" "$(awk -f tests/lint/words.awk tests/lint/words.txt $ours)"
+# Headers first: a heading may be in the header alone.
+check "each function under a heading of a held lock asserts it" "$(find src shim -name '*.[ch]' ! -path 'src/sim/*' |
+	sort -t. -k2,2r -k1,1 | xargs awk -f tests/lint/locked.awk)"
+check "call, life, device and trim name no module" \
+	"$(grep -nE '#include "shim/(block|context|copy|export_table|foreign|ipc|kernel|library|sleep|torch)/' shim/{call,life,memory/device,idle/trim}.c)"
 check "no include points upwards" "$(awk -f tests/lint/layers.awk tests/lint/layers.txt $ours)"
 
 check "every header and table is named in a makefile, for the distribution" "$(
@@ -140,6 +145,8 @@ check "a function that is defined in two files is found" "$([ "$(awk -f tests/li
 	echo 'it is not')"
 check "words of identifiers are found" "$(diff <(grep -oE 'found [A-Za-z_]+' tests/lint/words.sample | sort) \
 	<(awk -f tests/lint/words.awk tests/lint/words.txt tests/lint/words.sample | sed 's/.*: /found /' | sort))"
+check "functions that do not assert a held lock are found" "$(diff <(printf 'found_%s\n' one two) <(awk -f tests/lint/locked.awk \
+	tests/lint/locked.sample.h tests/lint/locked.sample.c | sed 's/.*: //'))"
 check "titles that do not stand alone are found" "$(diff <(grep -n found tests/lint/titles.sample | cut -d: -f1) \
 	<(awk -f tests/lint/titles.awk tests/lint/titles.txt tests/lint/titles.sample | cut -d: -f2 | uniq))"
 check "long lines and paragraphs are found" "$(

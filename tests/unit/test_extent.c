@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+#include "base/lock.h"
 #include "pool/extent.h"
 
 #include "base/size.h"
@@ -110,6 +111,8 @@ static void unmaps(void)
 
 int main(void)
 {
+	struct gm_lock lock = GM_LOCK_INIT(GM_LOCK_RANK_POOL); /* as if of the pool */
+	gm_lock_take(&lock);
 	TAP_OK(gm_table_open(&table, BASE, 64 * MIB), "a table for 64 MiB");
 	gm_extents_open(&extents, &table);
 	joins();

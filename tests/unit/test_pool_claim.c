@@ -21,14 +21,18 @@ static pthread_t other;
 /* Called once: this thread has claimed a block and is about to take the pool's lock. */
 static _Thread_local void (*at_lock)(void);
 
-static bool is_claimed(void)
-{
-	const struct gm_extent *extent = gm_table_find(&pool->table, first.base);
-	return extent && GM_GET(extent->piece.state) == GM_FREEING;
-}
-
 void __real_gm_lock_take(struct gm_lock *lock);
 void __wrap_gm_lock_take(struct gm_lock *lock);
+
+static bool is_claimed(void)
+{
+	__real_gm_lock_take(&pool->lock);
+	const struct gm_extent *extent = gm_table_find(&pool->table, first.base);
+	bool claims = extent && GM_GET(extent->piece.state) == GM_FREEING;
+	gm_pool_unlock(pool);
+	return claims;
+}
+
 void __wrap_gm_lock_take(struct gm_lock *lock)
 {
 	void (*call)(void) = at_lock;

@@ -15,6 +15,15 @@
 
 static struct gm_pool *pool;
 
+/* The pool is locked where its books are read. */
+static struct gm_chunk *chunk_at(CUdeviceptr address)
+{
+	gm_pool_lock(pool);
+	struct gm_chunk *chunk = gm_chunk_at(pool, address);
+	gm_pool_unlock(pool);
+	return chunk;
+}
+
 static void begin(uint64_t chunk)
 {
 	struct gm_pool_config config = {
@@ -69,7 +78,7 @@ static void exports_small(void)
 	unsigned before = descriptors();
 	TAP_IS(gm_pool_export(pool, b.base, b.id, 0, &e), CUDA_SUCCESS, "the chunk is exported");
 	TAP_OK(e.chunks == 1 && e.n == 1 && e.total == e.part[0].size && e.size == 5000 &&
-		       e.offset == b.base - gm_chunk_at(pool, b.base)->base,
+		       e.offset == b.base - chunk_at(b.base)->base,
 	       "the export has the chunk and the block's place in it");
 	TAP_IS(descriptors(), before + 1, "the export has one descriptor");
 	const char *at = mmap(NULL, e.total, PROT_READ, MAP_SHARED, e.part[0].fd, 0);
@@ -90,7 +99,7 @@ static void exports_shared(void)
 {
 	struct gm_export e;
 	struct gm_block b = block_of(CHUNK);
-	const struct gm_chunk *chunk = gm_chunk_at(pool, b.base);
+	const struct gm_chunk *chunk = chunk_at(b.base);
 	TAP_OK(!gm_pool_share_open(pool, b.base, b.id, true),
 	       "a block that is not shared is not opened");
 	TAP_IS(gm_pool_share(pool, b.base, b.size), CUDA_SUCCESS, "a block is shared");

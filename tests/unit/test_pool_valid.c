@@ -5,6 +5,15 @@
 
 static struct gm_pool *pool;
 
+/* The pool is locked where its books are read. */
+static struct gm_extent *extent_at(CUdeviceptr address)
+{
+	gm_pool_lock(pool);
+	struct gm_extent *extent = gm_table_find(&pool->table, address);
+	gm_pool_unlock(pool);
+	return extent;
+}
+
 static void expect(const char *what)
 {
 	const char *why = NULL;
@@ -42,8 +51,8 @@ static void sums(void)
 
 static void pieces(const struct gm_block *large, const struct gm_block *small)
 {
-	struct gm_extent *extent = gm_table_find(&pool->table, large->base);
-	struct gm_extent *cut = gm_table_find(&pool->table, small->base);
+	struct gm_extent *extent = extent_at(large->base);
+	struct gm_extent *cut = extent_at(small->base);
 	struct gm_slab *slab = GM_GET(cut->slab);
 	CORRUPT(extent->piece.size, large->held);
 	CORRUPT(extent->piece.held, 512);
@@ -95,8 +104,8 @@ static void pieces(const struct gm_block *large, const struct gm_block *small)
 
 static void lists(const struct gm_block *large, const struct gm_block *small)
 {
-	struct gm_extent *first = gm_table_find(&pool->table, large->base);
-	struct gm_extent *cut = gm_table_find(&pool->table, small->base);
+	struct gm_extent *first = extent_at(large->base);
+	struct gm_extent *cut = extent_at(small->base);
 	struct gm_slab *slab = GM_GET(cut->slab);
 	struct gm_slab_class *class = &pool->slabs.classes[slab->class];
 	WRONG(slab->extent, NULL, "a slab knows its extent");
@@ -153,7 +162,7 @@ static void idle_extents(void)
 static void shelves(const struct gm_block *hole)
 {
 	struct gm_shelf *shelf = gm_shelf_mine(pool);
-	struct gm_piece *piece = &gm_table_find(&pool->table, hole->base)->piece;
+	struct gm_piece *piece = &extent_at(hole->base)->piece;
 	if (!TAP_OK(shelf->n == 2 && shelf->n_row == 1 && shelf->row[0].piece == piece,
 		    "freed blocks are on the shelf of their thread"))
 		return;

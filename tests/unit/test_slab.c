@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+#include "base/lock.h"
 #include "pool/slab.h"
 
 #include "base/size.h"
@@ -7,6 +8,8 @@
 
 int main(void)
 {
+	struct gm_lock lock = GM_LOCK_INIT(GM_LOCK_RANK_POOL); /* as if of the pool */
+	gm_lock_take(&lock);
 	unsigned wrong = 0, unordered = 0, wasteful = 0, loose = 0, misled = 0;
 	for (uint64_t size = 1; size <= GM_SLAB_LARGEST; size++) {
 		unsigned class = gm_slab_class(size);
