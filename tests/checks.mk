@@ -19,9 +19,9 @@ costs:
 costs-keep:
 	$(SHELL) $(srcdir)/tests/costs.sh keep $(srcdir)/tests/costs.txt
 
-# Excluded from most conditions: tests of source files alone; and tests of processes, which do not depend on
+# Excluded from most conditions: tests of source files and of make alone; and tests of processes, which do not depend on
 # the build, count files and calls of the processes, and have a demo that needs driver 12.0.
-OF_SOURCE = tests/lint/%
+OF_SOURCE = tests/lint/% tests/inner/%
 OF_PROCESSES = tests/preload/commands.bats tests/preload/containers.bats tests/preload/ranks.bats
 
 # Separate builds, in subfolders of this one. They copy this build's device code, which takes nvcc minutes.
@@ -47,11 +47,10 @@ check-debug: own-debug
 LONG_SANITIZED = tests/preload/sleep.bats tests/preload/staged.bats tests/preload/defer.bats \
 	tests/unit/test_residency tests/unit/test_heap_grow
 SANITIZED = $(UNIT_TESTS) $(filter-out $(OF_PROCESSES),$(filter tests/preload/%,$(TESTS)))
-OF_SANITIZED = check_PROGRAMS='$(filter tests/unit/% tests/preload/%,$(check_PROGRAMS))'
 check-sanitize: own-sanitize
-	$(MAKE) -C sanitize check TESTS='$(filter-out $(LONG_SANITIZED),$(SANITIZED))' $(OF_SANITIZED)
+	$(MAKE) -C sanitize check TESTS='$(filter-out $(LONG_SANITIZED),$(SANITIZED))'
 check-sanitize-long: own-sanitize
-	$(MAKE) -C sanitize check TESTS='$(LONG_SANITIZED)' $(OF_SANITIZED)
+	$(MAKE) -C sanitize check TESTS='$(LONG_SANITIZED)'
 check-sanitize-rest: own-sanitize
 	$(MAKE) -C sanitize check TESTS='$(filter-out $(SANITIZED) $(OF_SOURCE),$(TESTS))'
 # What compiles device code is not among TESTS: it takes 120 s of CPU time.
@@ -68,8 +67,7 @@ ENTRY_TESTS = tests/unit/test_late tests/preload/exports.bats tests/preload/quie
 check-aarch64: own-aarch64
 	root=`aarch64-linux-gnu-gcc -print-file-name=libc.so.6` && root=`dirname $$root`/.. && \
 		EMULATOR="qemu-aarch64 -L $$root" && export EMULATOR && \
-		$(MAKE) -C aarch64 check LOG_COMPILER="$$EMULATOR" TESTS='$(ENTRY_TESTS)' \
-			check_PROGRAMS='$(filter tests/unit/%,$(ENTRY_TESTS))'
+		$(MAKE) -C aarch64 check LOG_COMPILER="$$EMULATOR" TESTS='$(ENTRY_TESTS)'
 
 # Another compiler finds other faults: all is built by clang, every program of the tests too, and the modules'
 # tests run. The name may have the version alone. clang compiles a .cc file as C++ by itself.
@@ -116,7 +114,7 @@ check-unwarmed:
 
 # It compiles device code for all GPUs, as `make install` does.
 check-wheel:
-	$(MAKE) check TESTS=tests/packages/wheel.sh check_PROGRAMS=
+	$(MAKE) check TESTS=tests/packages/wheel.sh
 
 distclean-local:
 	rm -rf aarch64 clang coverage debug fuzz sanitize thread

@@ -25,3 +25,4 @@ include tests/lint/local.mk
 include tests/mutants/local.mk
 include tests/packages/local.mk
 include tests/checks.mk
+include tests/inner/local.mk

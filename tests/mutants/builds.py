@@ -91,9 +91,9 @@ class Copy:
         self.made[path] = self.objects(path, 0)
         return path
 
-    def tests(self):
+    def tests(self, build):
         return answer(["make", "-s", "--no-print-directory", "mutants-tests",
-                       "MUTANTS_TESTS=" + self.options.tests], self.build("plain")).split()
+                       "MUTANTS_TESTS=" + self.options.tests], self.build(build)).split()
 
     def objects(self, build, since):
         """{object file: digest} of the objects written since."""

@@ -16,6 +16,7 @@ import tempfile
 import builds
 import running
 
+FOLDERS = ("api/", "programs/", "shim/", "src/", "tools/")  # of the lines that are recorded
 STATEMENT = 6  # lines of a statement: gcov counts it at one of them
 HUNK = re.compile(r"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
 # Each case of bats is a bash process of its own, which reads this first.
@@ -53,7 +54,7 @@ def lines_run(folder, tree, wanted):
 
 def collect(tree, build, test, wanted):
     """The lines one test runs: {"test", "failed", "seconds": {case: seconds}, "lines": {path: {line: [number
-    of a case, ...]}}}"""
+    of a case, ...]}}, "folders": wanted}"""
     with tempfile.TemporaryDirectory(dir=build) as counts:
         hook = os.path.join(counts, "hook.sh")
         with open(hook, "w", encoding="ascii") as file:
@@ -63,7 +64,18 @@ def collect(tree, build, test, wanted):
         for number in ["all", *range(1, len(outcome.seconds) + 1)]:
             for (path, line), was_run in lines_run(os.path.join(counts, str(number)), tree, wanted).items():
                 lines[path][line] += [number] if was_run else []
-    return {"test": test, "failed": outcome.failed, "seconds": outcome.seconds, "lines": lines}
+    return {"test": test, "failed": outcome.failed, "seconds": outcome.seconds, "lines": lines, "folders": wanted}
+
+
+def newest(file, wanted):
+    """{test: its last record} of the records in a file that have the wanted folders."""
+    found = {}
+    if os.path.exists(file):
+        with open(file, encoding="utf-8") as rows:
+            for row in map(json.loads, rows):
+                if set(wanted) <= set(row.get("folders", ())):
+                    found[row["test"]] = row
+    return found
 
 
 class Moves:
@@ -95,18 +107,15 @@ class Moves:
 
 
 class Coverage:
-    """The records of all tests in `file`."""
+    """The records of all tests in `file`, of the lines in some folders."""
 
-    def __init__(self, file, source, commit):
-        self.file, self.moves = file, Moves(source, commit)
+    def __init__(self, file, source, commit, folders):
+        self.file, self.moves, self.folders = file, Moves(source, commit), folders
         self.tests = {}    # {test: {case: seconds}}
         self.failed = set()
         self.lines = collections.defaultdict(dict)  # {(path, line): {test: cases, or None for all}}
-        if os.path.exists(file):
-            with open(file, encoding="utf-8") as rows:
-                newest = {row["test"]: row for row in map(json.loads, rows)}
-            for row in newest.values():
-                self.add(row)
+        for row in newest(file, FOLDERS).values():
+            self.add(row)
 
     def add(self, row):
         test, changed = row["test"], self.moves.since(row["commit"])[0]
@@ -118,13 +127,13 @@ class Coverage:
             return
         titles = list(row["seconds"])
         for path, lines in row["lines"].items():
-            for line, numbers in lines.items():
+            for line, numbers in lines.items() if path.startswith(self.folders) else ():
                 tests = self.lines[path, self.moves.line(row["commit"], path, int(line))]
                 if numbers:
                     all_cases = "all" in numbers or len(numbers) == len(titles)
                     tests[test] = None if all_cases else [titles[number - 1] for number in numbers]
 
-    def complete(self, copy, tests, wanted, say):
+    def complete(self, copy, tests, say):
         """Runs the tests without a record."""
         left = [test for test in tests if test not in self.tests]
         if not left:
@@ -132,7 +141,7 @@ class Coverage:
         build = copy.build("coverage")
         say("which lines %d tests run" % len(left))
         with concurrent.futures.ThreadPoolExecutor(copy.options.jobs) as pool:
-            for done in concurrent.futures.as_completed([pool.submit(collect, copy.tree, build, test, wanted) for test in left]):
+            for done in concurrent.futures.as_completed([pool.submit(collect, copy.tree, build, test, FOLDERS) for test in left]):
                 row = dict(done.result(), commit=self.moves.commit)
                 with open(self.file, "a", encoding="utf-8") as file:
                     file.write(json.dumps(row) + "\n")

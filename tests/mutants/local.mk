@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Mutation tests: do the tests find one-line faults? Of the last commit, or of COMMIT; MUTANTS=300 of them;
 # SEED defaults to that commit. AGAIN names a file of mutants in the format of tests/mutants/RESULTS: these
-# are judged.
+# are judged. MUTANTS=0 only records which lines each test runs, for tests-of.
 EXTRA_DIST += tests/mutants/RESULTS tests/mutants/builds.py tests/mutants/covered.py tests/mutants/equivalent.txt tests/mutants/judge.py \
 	tests/mutants/mutants.py tests/mutants/running.py tests/mutants/sites.py
 dist_check_SCRIPTS += tests/mutants/mutants.bats

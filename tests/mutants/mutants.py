@@ -203,8 +203,10 @@ def main():
     commit = builds.answer(["git", "rev-parse", options.commit or "HEAD"], options.source)
     seed = options.seed or commit
     copies = [builds.Copy(options, commit, os.path.join(top, str(i + 1))) for i in range(options.jobs)]
-    coverage = covered.Coverage(os.path.join(top, "covered"), options.source, commit)
-    coverage.complete(copies[0], copies[0].tests(), FOLDERS, say)
+    coverage = covered.Coverage(os.path.join(top, "covered"), options.source, commit, FOLDERS)
+    coverage.complete(copies[0], copies[0].tests("plain" if options.n else "coverage"), say)
+    if not options.n:
+        return
     judging = judge.Judge(coverage, os.path.join(top, "trusted"))
     if options.again:
         order = named(copies[0].tree, read_rows(options.again))

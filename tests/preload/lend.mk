@@ -17,3 +17,6 @@ tests_preload_lend_cases_SOURCES = tests/preload/lend_cases.c tests/preload/lend
 tests_preload_lend_cases_LDADD = $(BEHAVIOUR_LDADD)
 tests_preload_lend_soak_SOURCES = tests/preload/lend_soak.c tests/preload/lend/cache.h tests/preload/lend/open.h tests/preload/program.h tests/preload/steer.h
 tests_preload_lend_soak_LDADD = $(BEHAVIOUR_LDADD)
+# They load it.
+EXTRA_tests_preload_lend_cases_DEPENDENCIES = $(LEND_LIBRARY)
+EXTRA_tests_preload_lend_soak_DEPENDENCIES = $(LEND_LIBRARY)
