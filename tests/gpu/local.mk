@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Programs that run on a GPU. `make gpu-bundle` makes one folder of them, gpu-bundle/, for a machine with a
 # GPU and without a compiler. `make check-gpu` runs the folder here, and leaves the output under GPU_RESULTS.
-# tests/gpu/results has the runs that README.md cites.
+# tests/gpu/results has the newest run of each kind on each GPU, and the older ones that documents cite.
 GPU_BUILT = runtime cycles turns limits idle ipc late ordered capture peer pair many blas fft sparse thrust cub \
 	churn overrun aligned foreign_free inkernel inkernel_full inkernel_idle inkernel_many kernels40 \
 	bigblocks conditional faults graph hostchunk managed mapping neighbours questions roads
