@@ -33,8 +33,10 @@ check_PROGRAMS += %D%/client
 %C%_client_SOURCES = %D%/client.c %D%/client.h %D%/copies.c %D%/gate.c %D%/kernels_sim.c %D%/launches.c %D%/own.h %D%/pairs.c %D%/replay.c %D%/residency.c %D%/serve.c
 %C%_client_LDADD = tests/sim/lib/libcudart.so.13 tests/sim/lib/libcuda.so.1 -lpthread -ldl
 check_DATA += $(BENCH_EXEC)
-dist_check_SCRIPTS += %D%/bench.bats %D%/copy.bats %D%/frameworks.bats %D%/fresh.bats %D%/graphs.bats %D%/heap.bats %D%/inkernel.bats %D%/programs.bats %D%/record.bats %D%/residency.bats
-TESTS += %D%/bench.bats %D%/copy.bats %D%/frameworks.bats %D%/fresh.bats %D%/graphs.bats %D%/heap.bats %D%/inkernel.bats %D%/programs.bats %D%/record.bats %D%/residency.bats
+BENCH_BATS = %D%/bench.bats %D%/copy.bats %D%/frameworks.bats %D%/fresh.bats %D%/graphs.bats \
+	%D%/heap.bats %D%/inkernel.bats %D%/programs.bats %D%/record.bats %D%/residency.bats
+dist_check_SCRIPTS += $(BENCH_BATS)
+TESTS += $(BENCH_BATS)
 
 .PHONY: bench bench-bundle
 bench-bundle: all $(BENCH_EXEC)

@@ -5,5 +5,4 @@ dist_check_SCRIPTS += $(WRONG_BATS)
 EXTRA_DIST += %D%/damage.py %D%/knobs.bash %D%/wrong.bash %D%/wrong.py
 TESTS += $(WRONG_BATS)
 check_PROGRAMS += %D%/mutate
-tests_cli_mutate_SOURCES = %D%/mutate.c
 tests_cli_mutate_LDADD = libgm.la -lpthread -ldl

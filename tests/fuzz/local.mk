@@ -17,6 +17,7 @@ tests_fuzz_replay_ptx_SOURCES = %D%/replay.c %D%/fuzz.h %D%/fuzz_ptx.c
 tests_fuzz_replay_ptx_CPPFLAGS = $(AM_CPPFLAGS) -DCORPUS='"ptx"'
 tests_fuzz_replay_ptx_LDADD = libgmimage.la libgm.la -lpthread -ldl
 tests_fuzz_replay_reader_SOURCES = %D%/replay.c %D%/fuzz.h %D%/fuzz_reader.c $(coordinates_sources)
+tests_fuzz_replay_reader_LDADD =
 tests_fuzz_replay_reader_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir) -DCORPUS='"reader"'
 # Commands of gpumemstat over logs: the library of the tool, and its main under another name.
 tests_fuzz_replay_log_SOURCES = %D%/replay.c %D%/fuzz.h %D%/fuzz_log.c tools/main.c

@@ -2,8 +2,9 @@
 # Bugs of other libraries between programs and CUDA: BREAKAGE.md lists them.
 BREAK_BATS = %D%/break_answers.bats %D%/break_device.bats %D%/break_life.bats \
 	%D%/break_others.bats %D%/break_table.bats
-BREAK_TESTS = %D%/break_ends %D%/break_frees %D%/break_last %D%/break_peers %D%/break_pointers %D%/break_runtimes %D%/break_share \
-	%D%/break_signals %D%/break_threads %D%/cancel %D%/small_stack
+BREAK_TESTS = %D%/break_ends %D%/break_frees %D%/break_last %D%/break_peers %D%/break_pointers \
+	%D%/break_runtimes %D%/break_share %D%/break_signals %D%/break_threads %D%/cancel \
+	%D%/small_stack
 check_PROGRAMS += $(BREAK_TESTS)
 dist_check_SCRIPTS += $(BREAK_BATS)
 TESTS += $(BREAK_BATS)
@@ -29,25 +30,14 @@ EXTRA_DIST += %D%/BREAKAGE.md %D%/libended.c %D%/liblate.c %D%/libother.c
 %D%/libucp.so.0: %D%/libasker.c
 	$(PRELOAD_SHARED) -DNAME='"ucp"' $<
 
-tests_preload_break_ends_SOURCES = %D%/break_ends.c %D%/library_threads.h %D%/program.h
 tests_preload_break_ends_LDADD = $(BEHAVIOUR_LDADD)
-tests_preload_break_frees_SOURCES = %D%/break_frees.c %D%/program.h
 tests_preload_break_frees_LDADD = $(BEHAVIOUR_LDADD)
-tests_preload_break_last_SOURCES = %D%/break_last.c %D%/library_threads.h %D%/program.h
 tests_preload_break_last_LDADD = $(BEHAVIOUR_LDADD) -lpthread
-tests_preload_break_peers_SOURCES = %D%/break_peers.c %D%/program.h
 tests_preload_break_peers_LDADD = $(BEHAVIOUR_LDADD)
-tests_preload_break_pointers_SOURCES = %D%/break_pointers.c %D%/program.h
 tests_preload_break_pointers_LDADD = $(BEHAVIOUR_LDADD)
-tests_preload_break_runtimes_SOURCES = %D%/break_runtimes.c
 tests_preload_break_runtimes_LDADD = tests/sim/lib/libcudart_static.a -lpthread -ldl
-tests_preload_break_share_SOURCES = %D%/break_share.c %D%/program.h
 tests_preload_break_share_LDADD = $(BEHAVIOUR_LDADD)
-tests_preload_break_threads_SOURCES = %D%/break_threads.c %D%/program.h
 tests_preload_break_threads_LDADD = $(BEHAVIOUR_LDADD)
-tests_preload_break_signals_SOURCES = %D%/break_signals.c %D%/program.h
 tests_preload_break_signals_LDADD = $(BEHAVIOUR_LDADD)
-tests_preload_cancel_SOURCES = %D%/cancel.c %D%/program.h %D%/steer.h
 tests_preload_cancel_LDADD = $(BEHAVIOUR_LDADD)
-tests_preload_small_stack_SOURCES = %D%/small_stack.c %D%/program.h
 tests_preload_small_stack_LDADD = $(BEHAVIOUR_LDADD) -lpthread

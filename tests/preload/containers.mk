@@ -2,8 +2,7 @@
 # Resources that containers and batch systems remove, and processes that they start at once.
 CONTAINERS_BATS = tests/preload/containers.bats tests/preload/commands.bats tests/preload/filters.bats tests/preload/ranks.bats
 check_PROGRAMS += tests/preload/containers_confine tests/preload/filtered
-tests_preload_containers_confine_SOURCES = tests/preload/containers_confine.c
-tests_preload_filtered_SOURCES = tests/preload/filtered.c tests/preload/program.h
+tests_preload_containers_confine_LDADD =
 tests_preload_filtered_LDADD = $(BEHAVIOUR_LDADD) -lpthread
 dist_check_SCRIPTS += $(CONTAINERS_BATS)
 TESTS += $(CONTAINERS_BATS)

@@ -4,5 +4,4 @@ check_PROGRAMS += tests/preload/cores
 dist_check_SCRIPTS += tests/preload/cores.bats
 TESTS += tests/preload/cores.bats
 
-tests_preload_cores_SOURCES = tests/preload/cores.c tests/preload/program.h
 tests_preload_cores_LDADD = $(BEHAVIOUR_LDADD) -lpthread

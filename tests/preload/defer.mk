@@ -4,5 +4,4 @@ check_PROGRAMS += tests/preload/defer
 dist_check_SCRIPTS += tests/preload/defer.bats
 TESTS += tests/preload/defer.bats
 
-tests_preload_defer_SOURCES = tests/preload/cases.h tests/preload/defer.c tests/preload/program.h tests/preload/steer.h
 tests_preload_defer_LDADD = $(BEHAVIOUR_LDADD)

@@ -4,5 +4,4 @@ check_PROGRAMS += tests/preload/faults
 dist_check_SCRIPTS += tests/preload/faults.bats
 TESTS += tests/preload/faults.bats
 
-tests_preload_faults_SOURCES = tests/preload/faults.c tests/preload/program.h tests/preload/steer.h
 tests_preload_faults_LDADD = $(BEHAVIOUR_LDADD)

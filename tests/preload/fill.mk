@@ -4,5 +4,4 @@ check_PROGRAMS += tests/preload/fill
 dist_check_SCRIPTS += tests/preload/fill.bats
 TESTS += tests/preload/fill.bats
 
-tests_preload_fill_SOURCES = tests/preload/fill.c tests/preload/program.h
 tests_preload_fill_LDADD = $(BEHAVIOUR_LDADD)

@@ -4,12 +4,8 @@ check_PROGRAMS += tests/preload/idle tests/preload/lacks tests/preload/retry tes
 dist_check_SCRIPTS += tests/preload/idle.bats tests/preload/retry.bats tests/preload/roads.bats
 TESTS += tests/preload/idle.bats tests/preload/retry.bats tests/preload/roads.bats
 
-tests_preload_idle_SOURCES = tests/preload/idle.c tests/preload/program.h tests/preload/steer.h
 tests_preload_idle_LDADD = $(BEHAVIOUR_LDADD)
-tests_preload_lacks_SOURCES = tests/preload/lacks.c tests/preload/program.h tests/preload/steer.h
 tests_preload_lacks_LDADD = $(BEHAVIOUR_LDADD)
-tests_preload_retry_SOURCES = tests/preload/retry.c tests/preload/program.h tests/preload/steer.h
 tests_preload_retry_CFLAGS = $(AM_CFLAGS) -Wno-deprecated-declarations
 tests_preload_retry_LDADD = $(BEHAVIOUR_LDADD)
-tests_preload_roads_SOURCES = tests/preload/roads.c tests/preload/program.h
 tests_preload_roads_LDADD = $(BEHAVIOUR_LDADD)

@@ -2,9 +2,6 @@
 check_PROGRAMS += tests/preload/inkernel tests/preload/taken tests/preload/unread
 dist_check_SCRIPTS += tests/preload/inkernel.bats tests/preload/taken.bats
 TESTS += tests/preload/inkernel.bats tests/preload/taken.bats
-tests_preload_inkernel_SOURCES = tests/preload/inkernel.c tests/preload/program.h tests/preload/steer.h tests/preload/turn.h
 tests_preload_inkernel_LDADD = $(BEHAVIOUR_LDADD)
-tests_preload_unread_SOURCES = tests/preload/unread.c tests/preload/program.h tests/preload/steer.h tests/image_make.h
 tests_preload_unread_LDADD = $(BEHAVIOUR_LDADD)
-tests_preload_taken_SOURCES = tests/preload/taken.c tests/preload/taken_calls.h tests/preload/taken_helper.h tests/preload/taken_sleep.h tests/preload/program.h tests/preload/steer.h tests/unit/takeover_help.h
 tests_preload_taken_LDADD = libgmtakeover.la src/sim/libgmsim_la-kernels.lo src/sim/libgmsim_la-simt.lo libgm.la $(BEHAVIOUR_LDADD)

@@ -12,10 +12,7 @@ tests/preload/lend/libc10_cuda.so: tests/preload/lend/blocks.c tests/preload/len
 	$(PRELOAD_SHARED) -Wl,-soname,libc10_cuda.so $(srcdir)/tests/preload/lend/blocks.c $(srcdir)/tests/preload/lend/cache.c \
 		-Wl,--no-as-needed,-rpath,'$$ORIGIN/..' tests/preload/libtensors.so -lpthread -ldl
 
-tests_preload_lend_cases_SOURCES = tests/preload/lend_cases.c tests/preload/lend/cache.h tests/preload/lend/open.h tests/preload/program.h \
-	tests/preload/steer.h
 tests_preload_lend_cases_LDADD = $(BEHAVIOUR_LDADD)
-tests_preload_lend_soak_SOURCES = tests/preload/lend_soak.c tests/preload/lend/cache.h tests/preload/lend/open.h tests/preload/program.h tests/preload/steer.h
 tests_preload_lend_soak_LDADD = $(BEHAVIOUR_LDADD)
 # They load it.
 EXTRA_tests_preload_lend_cases_DEPENDENCIES = $(LEND_LIBRARY)

@@ -1,6 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Programs, libraries and drivers to test the way from a program to its driver. Built by hand: the same source
-# is needed at -O0 and -O2, and in libraries whose names libtool would not give.
+# is needed at -O0 and -O2, and in libraries whose names libtool would not give. A program of one source of its own
+# name has no _SOURCES.
+EXTRA_DIST += %D%/ahead.h %D%/apart.h %D%/cases.h %D%/ipc_turns.h %D%/lend/open.h %D%/library_threads.h %D%/private.h \
+	%D%/program.h %D%/programmatic.h %D%/releases.h %D%/steer.h %D%/taken_calls.h %D%/taken_helper.h %D%/taken_sleep.h \
+	%D%/turn.h
 include %D%/behaviour.mk
 include %D%/chunks.mk
 include %D%/cores.mk

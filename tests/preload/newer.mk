@@ -3,7 +3,5 @@
 check_PROGRAMS += tests/preload/newer tests/preload/nodes
 dist_check_SCRIPTS += tests/preload/newer.bats
 TESTS += tests/preload/newer.bats
-tests_preload_newer_SOURCES = tests/preload/newer.c tests/preload/program.h
 tests_preload_newer_LDADD = $(BEHAVIOUR_LDADD)
-tests_preload_nodes_SOURCES = tests/preload/nodes.c tests/preload/program.h
 tests_preload_nodes_LDADD = $(BEHAVIOUR_LDADD)

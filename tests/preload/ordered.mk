@@ -4,11 +4,8 @@ check_PROGRAMS += tests/preload/ordered tests/preload/ordered_soak tests/preload
 dist_check_SCRIPTS += tests/preload/ordered.bats tests/preload/ordered_waits.bats
 TESTS += tests/preload/ordered.bats tests/preload/ordered_waits.bats
 
-tests_preload_ordered_SOURCES = tests/preload/ahead.h tests/preload/cases.h tests/preload/ordered.c tests/preload/program.h tests/preload/programmatic.h tests/preload/steer.h
 tests_preload_ordered_LDADD = $(BEHAVIOUR_LDADD)
 tests_preload_ordered_LDFLAGS = -Wl,--export-dynamic
-tests_preload_ordered_soak_SOURCES = tests/preload/ordered_soak.c tests/preload/program.h tests/preload/programmatic.h tests/preload/steer.h
 tests_preload_ordered_soak_LDADD = $(BEHAVIOUR_LDADD)
-tests_preload_ordered_waits_SOURCES = tests/preload/cases.h tests/preload/ordered_waits.c tests/preload/program.h tests/preload/programmatic.h tests/preload/steer.h
 tests_preload_ordered_waits_LDADD = $(BEHAVIOUR_LDADD)
 tests_preload_ordered_waits_LDFLAGS = -Wl,--export-dynamic

@@ -3,5 +3,4 @@
 check_PROGRAMS += tests/preload/stderr
 dist_check_SCRIPTS += tests/preload/stderr.bats
 TESTS += tests/preload/stderr.bats
-tests_preload_stderr_SOURCES = tests/preload/stderr.c tests/preload/program.h
 tests_preload_stderr_LDADD = $(BEHAVIOUR_LDADD)

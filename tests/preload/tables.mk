@@ -7,7 +7,6 @@ TESTS += tests/preload/tables.bats
 CLEANFILES += tests/preload/libprivate.so
 EXTRA_DIST += tests/preload/libprivate.c
 
-tests_preload_tables_SOURCES = tests/preload/tables.c tests/preload/private.h tests/preload/program.h tests/preload/steer.h
 tests_preload_tables_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/src
 tests_preload_tables_LDADD = $(BEHAVIOUR_LDADD)
 

@@ -13,5 +13,4 @@ EXTRA_DIST += %D%/libtensors.c
 	$(PRELOAD_SHARED) -Wl,-soname,libtensors.so $<
 %D%/libtensors_cuda.so: %D%/libtensors.c %D%/libtensors.so
 	$(PRELOAD_SHARED) -DALLOCATOR $(srcdir)/tests/preload/libtensors.c -Wl,--no-as-needed,-rpath,'$$ORIGIN' %D%/libtensors.so -lpthread
-%C%_tensors_SOURCES = %D%/tensors.c %D%/program.h
 %C%_tensors_LDADD = $(BEHAVIOUR_LDADD)

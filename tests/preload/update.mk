@@ -4,5 +4,4 @@ check_PROGRAMS += tests/preload/update
 dist_check_SCRIPTS += tests/preload/update.bats
 TESTS += tests/preload/update.bats
 
-tests_preload_update_SOURCES = tests/preload/update.c tests/preload/program.h tests/preload/steer.h
 tests_preload_update_LDADD = $(BEHAVIOUR_LDADD)

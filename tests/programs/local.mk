@@ -16,6 +16,7 @@ OOC_SIM_LDADD = tests/sim/lib/libcudart.so.13 -lpthread
 check_PROGRAMS += %D%/reader_test
 TESTS += %D%/reader_test
 %C%_reader_test_SOURCES = %D%/reader_test.c tests/tap.h $(coordinates_sources)
+%C%_reader_test_LDADD =
 %C%_reader_test_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)
 check_PROGRAMS += %D%/spgemm
 %C%_spgemm_SOURCES = $(spgemm_sources) %D%/spgemm_sim.c
@@ -89,6 +90,9 @@ check_PROGRAMS += %D%/dyngraph_race
 TESTS += %D%/dyngraph_race.bats
 endif
 EXTRA_DIST += %D%/programs.bash
-dist_check_SCRIPTS += %D%/programs.bats %D%/programs_nvcc.sh %D%/spgemm.bats %D%/hashjoin.bats %D%/pagesteps.bats %D%/smallnodes.bats %D%/barneshut.bats %D%/arraylist.bats %D%/expressions.bats %D%/hostarrays.bats %D%/dyngraph.bats
-TESTS += %D%/programs.bats %D%/spgemm.bats %D%/hashjoin.bats %D%/pagesteps.bats %D%/smallnodes.bats %D%/barneshut.bats %D%/arraylist.bats %D%/expressions.bats %D%/hostarrays.bats %D%/dyngraph.bats
+PROGRAMS_BATS = %D%/arraylist.bats %D%/barneshut.bats %D%/dyngraph.bats %D%/expressions.bats \
+	%D%/hashjoin.bats %D%/hostarrays.bats %D%/pagesteps.bats %D%/programs.bats \
+	%D%/smallnodes.bats %D%/spgemm.bats
+dist_check_SCRIPTS += $(PROGRAMS_BATS) %D%/programs_nvcc.sh
+TESTS += $(PROGRAMS_BATS)
 NVCC_TESTS += %D%/programs_nvcc.sh

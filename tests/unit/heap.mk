@@ -1,75 +1,15 @@
 # SPDX-License-Identifier: BSD-3-Clause
-UNIT_TESTS += tests/unit/test_heap_between
-tests_unit_test_heap_between_SOURCES = tests/unit/test_heap_between.c tests/unit/heap_help.h
-tests_unit_test_heap_between_LDADD = $(UNIT_LDADD)
-UNIT_TESTS += tests/unit/test_heap_simt tests/unit/test_heap_random
-tests_unit_test_heap_simt_SOURCES = tests/unit/test_heap_simt.c
-tests_unit_test_heap_simt_LDADD = $(UNIT_LDADD)
-tests_unit_test_heap_random_SOURCES = tests/unit/test_heap_random.c tests/unit/heap_help.h
-tests_unit_test_heap_random_LDADD = $(UNIT_LDADD)
-UNIT_TESTS += tests/unit/test_heap_full tests/unit/test_heap_span
-tests_unit_test_heap_full_SOURCES = tests/unit/test_heap_full.c tests/unit/heap_help.h
-tests_unit_test_heap_full_LDADD = $(UNIT_LDADD)
-tests_unit_test_heap_span_SOURCES = tests/unit/test_heap_span.c tests/unit/heap_help.h
-tests_unit_test_heap_span_LDADD = $(UNIT_LDADD)
-UNIT_TESTS += tests/unit/test_heap_stats tests/unit/test_heap_walk
-tests_unit_test_heap_stats_SOURCES = tests/unit/test_heap_stats.c tests/unit/heap_help.h
-tests_unit_test_heap_stats_LDADD = $(UNIT_LDADD)
-tests_unit_test_heap_walk_SOURCES = tests/unit/test_heap_walk.c tests/unit/heap_help.h
-tests_unit_test_heap_walk_LDADD = $(UNIT_LDADD)
-UNIT_TESTS += tests/unit/test_heap_ouro
-tests_unit_test_heap_ouro_SOURCES = tests/unit/test_heap_ouro.c tests/unit/heap_help.h
-tests_unit_test_heap_ouro_LDADD = $(UNIT_LDADD)
-UNIT_TESTS += tests/unit/test_heap_grow
-tests_unit_test_heap_grow_SOURCES = tests/unit/test_heap_grow.c tests/unit/heap_help.h tests/unit/heap_host_help.h
-tests_unit_test_heap_grow_LDADD = $(UNIT_LDADD)
-UNIT_TESTS += tests/unit/test_heap_host tests/unit/test_heap_lanes
-tests_unit_test_heap_host_SOURCES = tests/unit/test_heap_host.c tests/unit/heap_help.h tests/unit/heap_host_help.h
-tests_unit_test_heap_host_LDADD = $(UNIT_LDADD)
-tests_unit_test_heap_lanes_SOURCES = tests/unit/test_heap_lanes.c tests/unit/heap_help.h tests/unit/heap_host_help.h
-tests_unit_test_heap_lanes_LDADD = $(UNIT_LDADD)
-UNIT_TESTS += tests/unit/test_heap_idle
-tests_unit_test_heap_idle_SOURCES = tests/unit/test_heap_idle.c tests/unit/heap_help.h tests/unit/heap_host_help.h
-tests_unit_test_heap_idle_LDADD = $(UNIT_LDADD)
-UNIT_TESTS += tests/unit/test_heap_api
-tests_unit_test_heap_api_SOURCES = tests/unit/test_heap_api.c tests/unit/heap_help.h
-tests_unit_test_heap_api_LDADD = $(UNIT_LDADD)
-UNIT_TESTS += tests/unit/test_heap_phases
-tests_unit_test_heap_phases_SOURCES = tests/unit/test_heap_phases.c tests/unit/heap_help.h
-tests_unit_test_heap_phases_LDADD = $(UNIT_LDADD)
-UNIT_TESTS += tests/unit/test_heap_granule
-tests_unit_test_heap_granule_SOURCES = tests/unit/test_heap_granule.c tests/unit/heap_help.h
-tests_unit_test_heap_granule_LDADD = $(UNIT_LDADD)
-UNIT_TESTS += tests/unit/test_heap_classes
-tests_unit_test_heap_classes_SOURCES = tests/unit/test_heap_classes.c tests/unit/heap_help.h
-tests_unit_test_heap_classes_LDADD = $(UNIT_LDADD)
-UNIT_TESTS += tests/unit/test_heap_foreign
-tests_unit_test_heap_foreign_SOURCES = tests/unit/test_heap_foreign.c tests/unit/heap_help.h
-tests_unit_test_heap_foreign_LDADD = $(UNIT_LDADD)
-UNIT_TESTS += tests/unit/test_heap_aligned
-tests_unit_test_heap_aligned_SOURCES = tests/unit/test_heap_aligned.c tests/unit/heap_help.h
-tests_unit_test_heap_aligned_LDADD = $(UNIT_LDADD)
+UNIT_TESTS += tests/unit/test_heap_aligned tests/unit/test_heap_api tests/unit/test_heap_between \
+	tests/unit/test_heap_classes tests/unit/test_heap_foreign tests/unit/test_heap_full \
+	tests/unit/test_heap_granule tests/unit/test_heap_grow tests/unit/test_heap_host \
+	tests/unit/test_heap_idle tests/unit/test_heap_lanes tests/unit/test_heap_log \
+	tests/unit/test_heap_names tests/unit/test_heap_ouro tests/unit/test_heap_phases \
+	tests/unit/test_heap_random tests/unit/test_heap_shed tests/unit/test_heap_simt \
+	tests/unit/test_heap_sites tests/unit/test_heap_slack tests/unit/test_heap_span \
+	tests/unit/test_heap_stats tests/unit/test_heap_walk tests/unit/test_service
 
 # Compiled for the GPU where there is an nvcc.
 EXTRA_DIST += tests/unit/heap_masks.cu tests/unit/heap_masks.py tests/unit/heap_policies.cu
 dist_check_SCRIPTS += tests/unit/heap_nvcc.sh
 NVCC_TESTS += tests/unit/heap_nvcc.sh
 AM_TESTS_ENVIRONMENT += NVCC='$(NVCC)'; export NVCC;
-UNIT_TESTS += tests/unit/test_heap_log
-tests_unit_test_heap_log_SOURCES = tests/unit/test_heap_log.c tests/unit/heap_help.h tests/unit/heap_host_help.h tests/unit/log_help.h
-tests_unit_test_heap_log_LDADD = $(UNIT_LDADD)
-UNIT_TESTS += tests/unit/test_service
-tests_unit_test_service_SOURCES = tests/unit/test_service.c tests/unit/heap_help.h tests/unit/heap_host_help.h
-tests_unit_test_service_LDADD = $(UNIT_LDADD)
-UNIT_TESTS += tests/unit/test_heap_names
-tests_unit_test_heap_names_SOURCES = tests/unit/test_heap_names.c tests/unit/heap_help.h tests/unit/heap_host_help.h
-tests_unit_test_heap_names_LDADD = $(UNIT_LDADD)
-UNIT_TESTS += tests/unit/test_heap_slack
-tests_unit_test_heap_slack_SOURCES = tests/unit/test_heap_slack.c tests/unit/heap_help.h tests/unit/heap_host_help.h
-tests_unit_test_heap_slack_LDADD = $(UNIT_LDADD)
-UNIT_TESTS += tests/unit/test_heap_shed
-tests_unit_test_heap_shed_SOURCES = tests/unit/test_heap_shed.c tests/unit/heap_help.h tests/unit/heap_host_help.h
-tests_unit_test_heap_shed_LDADD = $(UNIT_LDADD)
-UNIT_TESTS += tests/unit/test_heap_sites
-tests_unit_test_heap_sites_SOURCES = tests/unit/test_heap_sites.c tests/unit/heap_help.h
-tests_unit_test_heap_sites_LDADD = $(UNIT_LDADD)

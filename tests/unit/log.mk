@@ -1,51 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-UNIT_TESTS += tests/unit/test_counters tests/unit/test_frag tests/unit/test_log tests/unit/test_log_limits tests/unit/test_log_read
-EXTRA_DIST += tests/unit/log_help.h
-tests_unit_test_counters_SOURCES = tests/unit/test_counters.c
-tests_unit_test_counters_LDADD = $(UNIT_LDADD)
-tests_unit_test_frag_SOURCES = tests/unit/test_frag.c
-tests_unit_test_frag_LDADD = $(UNIT_LDADD)
-tests_unit_test_log_SOURCES = tests/unit/test_log.c
-tests_unit_test_log_LDADD = $(UNIT_LDADD)
-tests_unit_test_log_limits_SOURCES = tests/unit/test_log_limits.c
-tests_unit_test_log_limits_LDADD = $(UNIT_LDADD)
-tests_unit_test_log_read_SOURCES = tests/unit/test_log_read.c
-tests_unit_test_log_read_LDADD = $(UNIT_LDADD)
-UNIT_TESTS += tests/unit/test_log_mutate
-EXTRA_DIST += tests/mutate.h
-tests_unit_test_log_mutate_SOURCES = tests/unit/test_log_mutate.c
-tests_unit_test_log_mutate_LDADD = $(UNIT_LDADD)
-UNIT_TESTS += tests/unit/test_log_heap
-tests_unit_test_log_heap_SOURCES = tests/unit/test_log_heap.c tests/unit/log_help.h
-tests_unit_test_log_heap_LDADD = $(UNIT_LDADD)
-UNIT_TESTS += tests/unit/test_cancel
-tests_unit_test_cancel_SOURCES = tests/unit/test_cancel.c
-tests_unit_test_cancel_LDADD = $(UNIT_LDADD)
-UNIT_TESTS += tests/unit/test_log_begin
-tests_unit_test_log_begin_SOURCES = tests/unit/test_log_begin.c
-tests_unit_test_log_begin_LDADD = $(UNIT_LDADD)
-UNIT_TESTS += tests/unit/test_segment
-tests_unit_test_segment_SOURCES = tests/unit/test_segment.c
-tests_unit_test_segment_LDADD = $(UNIT_LDADD)
-UNIT_TESTS += tests/unit/test_log_stacks
-tests_unit_test_log_stacks_SOURCES = tests/unit/test_log_stacks.c tests/unit/log_help.h
-tests_unit_test_log_stacks_LDADD = $(UNIT_LDADD)
-UNIT_TESTS += tests/unit/test_recent
-tests_unit_test_recent_SOURCES = tests/unit/test_recent.c
-tests_unit_test_recent_LDADD = $(UNIT_LDADD)
-UNIT_TESTS += tests/unit/test_unwind
-tests_unit_test_unwind_SOURCES = tests/unit/test_unwind.c
-tests_unit_test_unwind_LDADD = $(UNIT_LDADD)
-UNIT_TESTS += tests/unit/test_released
-tests_unit_test_released_SOURCES = tests/unit/test_released.c
+UNIT_TESTS += tests/unit/test_cancel tests/unit/test_counters tests/unit/test_frag \
+	tests/unit/test_log tests/unit/test_log_begin tests/unit/test_log_heap \
+	tests/unit/test_log_limits tests/unit/test_log_mutate tests/unit/test_log_names \
+	tests/unit/test_log_read tests/unit/test_log_stacks tests/unit/test_recent \
+	tests/unit/test_recording tests/unit/test_released tests/unit/test_segment \
+	tests/unit/test_stack tests/unit/test_unwind
 tests_unit_test_released_LDFLAGS = -Wl,--wrap=gm_log_string -Wl,--export-dynamic
-tests_unit_test_released_LDADD = $(UNIT_LDADD)
-UNIT_TESTS += tests/unit/test_stack
-tests_unit_test_stack_SOURCES = tests/unit/test_stack.c tests/unit/log_help.h
-tests_unit_test_stack_LDADD = $(UNIT_LDADD)
-UNIT_TESTS += tests/unit/test_log_names
-tests_unit_test_log_names_SOURCES = tests/unit/test_log_names.c tests/unit/log_help.h
-tests_unit_test_log_names_LDADD = $(UNIT_LDADD)
-UNIT_TESTS += tests/unit/test_recording
-tests_unit_test_recording_SOURCES = tests/unit/test_recording.c tests/unit/log_help.h
-tests_unit_test_recording_LDADD = $(UNIT_LDADD)

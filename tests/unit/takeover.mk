@@ -1,9 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 TAKEOVER_LDADD = libgmtakeover.la $(UNIT_LDADD)
 UNIT_TESTS += tests/unit/test_takeover tests/unit/test_takeover_code
-tests_unit_test_takeover_SOURCES = tests/unit/test_takeover.c tests/unit/takeover_help.h tests/unit/on_sim.h
 tests_unit_test_takeover_LDADD = $(TAKEOVER_LDADD)
-tests_unit_test_takeover_code_SOURCES = tests/unit/test_takeover_code.c
 tests_unit_test_takeover_code_LDADD = $(TAKEOVER_LDADD)
 
 # Where there is an nvcc.
