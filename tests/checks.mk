@@ -67,7 +67,8 @@ ENTRY_TESTS = tests/unit/test_late tests/preload/exports.bats tests/preload/quie
 check-aarch64: own-aarch64
 	root=`aarch64-linux-gnu-gcc -print-file-name=libc.so.6` && root=`dirname $$root`/.. && \
 		EMULATOR="qemu-aarch64 -L $$root" && export EMULATOR && \
-		$(MAKE) -C aarch64 check LOG_COMPILER="$$EMULATOR" TESTS='$(ENTRY_TESTS)'
+		$(MAKE) -C aarch64 check LOG_COMPILER="$$EMULATOR" TESTS='$(ENTRY_TESTS)' \
+			check_PROGRAMS='$(filter tests/unit/%,$(ENTRY_TESTS))'
 
 # Another compiler finds other faults: all is built by clang, every program of the tests too, and the modules'
 # tests run. The name may have the version alone. clang compiles a .cc file as C++ by itself.
