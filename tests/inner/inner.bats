@@ -34,7 +34,7 @@ finds() { # finds EXPECTED NAME TEST...
 
 @test "make check builds for a unit program nothing else, and for a .bats file the programs that it names" {
 	[ "$(builds tests/unit/test_limbo)" = 'tests/unit/test_limbo and' ]
-	[ "$(builds tests/unit/test_limbo tests/unit/soak)" = 'tests/unit/test_limbo tests/unit/soak and' ]
+	[ "$(builds tests/unit/test_limbo tests/unit/soak)" = 'tests/unit/soak tests/unit/test_limbo and' ]
 	[ "$(builds tests/programs/spgemm.bats)" = "tests/programs/spgemm and $(value PROGRAMS | xargs)" ]
 	[ "$(builds)" = "$(echo $(value check_PROGRAMS) $(value check_LTLIBRARIES) $(value check_DATA) and \
 		$(value PROGRAMS))" ]
@@ -65,6 +65,8 @@ tests/b/two
 tests/a/ask-O0
 tests/b/shelf/lib.so.1
 tests/a/run.sh' ]
+	[ "$(awk -v srcdir=.. -v built="tests/a/one tests/b/one" -f "$BATS_TEST_DIRNAME/needs.awk" ../tests/a/x.bats.gone | xargs)" = \
+		'tests/a/one tests/b/one' ]
 }
 
 @test "a name is a unit test's before another test's, and with a part of its path it is one of several" {

@@ -3,7 +3,7 @@
 # for tests. A program that is a test needs itself. A script needs a program if the folder and the name of it are
 # words of the script, or of a script that it names: tests/preload and `forks`. The name ends before `-` and `.`,
 # since scripts make ask-O2 from `ask-$level`; of a file in a further folder, tests/preload/plain/libcuda.so.1, it is
-# that folder's. Comments and titles do not count.
+# that folder's. Comments and titles do not count. A test that is neither such a program nor a file needs all.
 
 # Add the words of a file of tests/, and the files that it names; false if there is no such file.
 function read_script(path,    line, folder, found, status) {
@@ -58,8 +58,11 @@ BEGIN {
 		} else {
 			text = ""
 			split("", seen)
-			read_script(ARGV[test])
-			add_needs()
+			if (read_script(ARGV[test]))
+				add_needs()
+			else
+				for (i = 1; i <= things; i++)
+					needed[i] = 1
 		}
 	for (i = 1; i <= things; i++)
 		if (i in needed)
