@@ -90,6 +90,8 @@ tests/a/run.sh' ]
 	fails 'give a test: make test T=limbo, T=sleep, or T=tests/preload/log.bats' T=
 	fails "no title of tests/preload/fill.bats contains 'fill.bats'" T=fill ONLY=fill.bats
 	fails 'ONLY is for .bats files: tests/unit/test_limbo runs all its tests' T=limbo ONLY=drain
+	make -n test T=limbo >"$BATS_TEST_TMPDIR/out" 2>"$BATS_TEST_TMPDIR/err"
+	refute grep -q '^1\.\.' "$BATS_TEST_TMPDIR/out"
 }
 
 @test "make test runs tests with a title, as make check does, and fails with them" {

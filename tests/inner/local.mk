@@ -16,13 +16,15 @@ given_build := $(if $(given_tests),$(if $(filter-out $(check_PROGRAMS),$(given_t
 	PROGRAMS LIBRARIES LTLIBRARIES MANS DATA HEADERS,$(eval $(list) :=)))$(foreach list,\
 	check_PROGRAMS check_LTLIBRARIES check_DATA,$(eval $(list) := $(filter $(given_needs),$($(list))))))
 
-# make test T=limbo, or T=sleep ONLY='a process sleeps'. Standard output is TAP alone.
+# make test T=limbo, or T=sleep ONLY='a process sleeps'. Standard output is TAP alone. make -n runs no test, although the
+# recipe calls make.
 .PHONY: test one-test
 test: $(BUILT_SOURCES)
 	@test=`$(AWK) -v srcdir='$(srcdir)' -v name="$$T" -v title="$$ONLY" -f $(srcdir)/%D%/find.awk $(TESTS) $(NVCC_TESTS)` && \
 		$(MAKE) $(AM_MAKEFLAGS) -s --no-print-directory TESTS="$$test" one-test >&2 && \
-		{ unset T MAKEFLAGS MFLAGS MAKELEVEL MAKE_TERMERR MAKE_TERMOUT; $(AM_TESTS_ENVIRONMENT) \
-		srcdir=$(srcdir) LOG_COMPILER='$(LOG_COMPILER)' $(SHELL) $(srcdir)/%D%/test.sh $(srcdir) "$$test" "$$ONLY"; }
+		$(if $(findstring n,$(firstword -$(MAKEFLAGS))),:,{ unset T MAKEFLAGS MFLAGS MAKELEVEL MAKE_TERMERR MAKE_TERMOUT; \
+		$(AM_TESTS_ENVIRONMENT) srcdir=$(srcdir) LOG_COMPILER='$(LOG_COMPILER)' \
+		$(SHELL) $(srcdir)/%D%/test.sh $(srcdir) "$$test" "$$ONLY"; })
 one-test: all-am $(check_PROGRAMS) $(check_LTLIBRARIES) $(check_DATA)
 
 # make tests-of F=src/pool/limbo.c, from what `make mutants` recorded last.

@@ -14,8 +14,8 @@ BUILDS = {
     "sanitize": "--enable-sanitize=address,undefined CFLAGS='-g1 -Og -w'",
     "thread": "--enable-debug --enable-sanitize=thread CFLAGS='-O1 -g0 -w'",
 }
-# Targets of local.mk: unit tests, and the programs that all other tests need.
-UNIT, PROGRAMS = "mutants-unit", "mutants-programs"
+# Targets of local.mk: generated sources, unit tests, and the programs that all other tests need.
+SOURCES, UNIT, PROGRAMS = "mutants-sources", "mutants-unit", "mutants-programs"
 
 
 under_way = set()  # processes, each the leader of a session
@@ -86,7 +86,8 @@ class Copy:
             self.must("%s/configure --quiet %s %s" % (os.path.relpath(self.tree, path), self.options.configure,
                                                       BUILDS[name]), path)
             self.must("cp -p --parents %s %s" % (self.options.device_code, shlex.quote(path)), self.options.build)
-        if not self.make(path, "Makefile") or not self.make(path, PROGRAMS, UNIT, jobs=self.options.jobs):
+        if not (self.make(path, "Makefile") and self.make(path, SOURCES)
+                and self.make(path, PROGRAMS, UNIT, jobs=self.options.jobs)):
             sys.exit("mutants: the commit does not build; see " + self.log)
         self.made[path] = self.objects(path, 0)
         return path

@@ -11,7 +11,7 @@ SEED =
 COMMIT =
 AGAIN =
 MUTANTS_JOBS = 2
-.PHONY: mutants mutants-tests mutants-environment mutants-unit mutants-programs
+.PHONY: mutants mutants-tests mutants-environment mutants-sources mutants-unit mutants-programs
 mutants: $(DEVICE_CODE)
 	python3 $(srcdir)/tests/mutants/mutants.py --source='$(abs_top_srcdir)' --build='$(abs_top_builddir)' \
 		--configure='--with-cuda=$(CUDA_HOME) --with-gpu-archs=$(GPU_ARCHS) --enable-werror' --device-code='$(DEVICE_CODE)' \
@@ -24,5 +24,6 @@ mutants-tests:
 	@echo $(filter $(MUTANTS_TESTS),$(filter-out $(OF_SOURCE) $(OF_PROCESSES),$(TESTS)))
 mutants-environment:
 	@$(AM_TESTS_ENVIRONMENT) srcdir=$(srcdir) env -0
+mutants-sources: $(BUILT_SOURCES)
 mutants-unit: $(UNIT_TESTS)
 mutants-programs: all-am $(filter-out $(UNIT_TESTS),$(check_PROGRAMS)) $(check_LTLIBRARIES) $(check_DATA)
