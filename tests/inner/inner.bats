@@ -9,8 +9,8 @@ setup() {
 	printf 'value-%%:\n\t@printf "%%s\\n" $($*)\n' >"$BATS_TEST_TMPDIR/value.mk"
 }
 
-value() { # value VARIABLE: its words, one a line
-	make -s --no-print-directory -f Makefile -f "$BATS_TEST_TMPDIR/value.mk" "value-$1"
+value() { # value VARIABLE...: their words, one a line
+	make -s --no-print-directory -f Makefile -f "$BATS_TEST_TMPDIR/value.mk" "${@/#/value-}"
 }
 
 # builds TEST...: what `make check TESTS="TEST..."` builds of what is built for tests, and of what `make` builds.
@@ -19,13 +19,15 @@ builds() {
 	make -q -f Makefile -f "$BATS_TEST_TMPDIR/info.mk" check-am TESTS="$*" | sed -n '/ and /{s/  */ /g;s/^ //;s/ $//;p}' | tail -n 1
 }
 
-# fails MESSAGE WORD...: `make test WORD...` ends with MESSAGE, and runs nothing.
-fails() {
+# refuses MESSAGE NAME [TITLE]: of five tests none has that name and title alone; MESSAGE says so.
+refuses() {
 	local status=0
-	make -s --no-print-directory test "${@:2}" >"$BATS_TEST_TMPDIR/out" 2>"$BATS_TEST_TMPDIR/err" || status=$?
+	awk -v srcdir="$BATS_TEST_DIRNAME/../.." -v name="$2" -v title="$3" -f "$BATS_TEST_DIRNAME/find.awk" tests/unit/test_limbo \
+		tests/unit/test_size tests/core/heap.bats tests/bench/heap.bats tests/preload/fill.bats \
+		>"$BATS_TEST_TMPDIR/out" 2>"$BATS_TEST_TMPDIR/err" || status=$?
 	[ "$status" -eq 2 ]
-	diff <(printf 'make test: %s\n' "$1") <(grep -v '^make: ' "$BATS_TEST_TMPDIR/err")
-	refute grep -q . "$BATS_TEST_TMPDIR/out"
+	diff <(printf 'make test: %s\n' "$1") "$BATS_TEST_TMPDIR/err"
+	[ ! -s "$BATS_TEST_TMPDIR/out" ]
 }
 
 finds() { # finds EXPECTED NAME TEST...
@@ -33,16 +35,14 @@ finds() { # finds EXPECTED NAME TEST...
 }
 
 @test "make check builds for a unit program nothing else, and for a .bats file the programs that it names" {
-	[ "$(builds tests/unit/test_limbo)" = 'tests/unit/test_limbo and' ]
 	[ "$(builds tests/unit/test_limbo tests/unit/soak)" = 'tests/unit/soak tests/unit/test_limbo and' ]
 	[ "$(builds tests/programs/spgemm.bats)" = "tests/programs/spgemm and $(value PROGRAMS | xargs)" ]
-	[ "$(builds)" = "$(echo $(value check_PROGRAMS) $(value check_LTLIBRARIES) $(value check_DATA) and \
-		$(value PROGRAMS))" ]
+	[ "$(builds)" = "$(value check_PROGRAMS check_LTLIBRARIES check_DATA | xargs) and $(value PROGRAMS | xargs)" ]
 }
 
 @test "each program that is built for tests is needed by a test" {
 	local built
-	built=$(value check_PROGRAMS && value check_DATA)
+	built=$(value check_PROGRAMS check_DATA)
 	# These two are loaded by programs, which depend on them.
 	diff <(printf '%s\n' tests/preload/lend/libc10_cuda.so tests/preload/libtensors.so) <(
 		comm -23 <(sort <<<"$built") \
@@ -82,14 +82,17 @@ tests/a/run.sh' ]
 }
 
 @test "a name of no test, of several tests, and a title without a test are reported, and nothing runs" {
-	fails 'no test is named nosuch: neither tests/unit/test_nosuch nor, below tests/, nosuch, nosuch.bats or nosuch.sh; near: none' \
-		T=nosuch
-	fails 'no test is named limbos: neither tests/unit/test_limbos nor, below tests/, limbos, limbos.bats or limbos.sh; near: tests/unit/test_limbo' \
-		T=limbos
-	fails 'T=heap is several tests; give one of tests/core/heap.bats tests/bench/heap.bats' T=heap
-	fails 'give a test: make test T=limbo, T=sleep, or T=tests/preload/log.bats' T=
-	fails "no title of tests/preload/fill.bats contains 'fill.bats'" T=fill ONLY=fill.bats
-	fails 'ONLY is for .bats files: tests/unit/test_limbo runs all its tests' T=limbo ONLY=drain
+	refuses 'no test is named nosuch: neither tests/unit/test_nosuch nor, below tests/, nosuch, nosuch.bats or nosuch.sh; near: none' \
+		nosuch
+	refuses 'no test is named limbos: neither tests/unit/test_limbos nor, below tests/, limbos, limbos.bats or limbos.sh; near: tests/unit/test_limbo' \
+		limbos
+	refuses 'T=heap is several tests; give one of tests/core/heap.bats tests/bench/heap.bats' heap
+	refuses 'give a test: make test T=limbo, T=sleep, or T=tests/preload/log.bats' ''
+	refuses "no title of tests/preload/fill.bats contains 'fill.bats'" fill fill.bats
+	refuses 'ONLY is for .bats files: tests/unit/test_limbo runs all its tests' limbo drain
+	run make -s --no-print-directory test T=nosuch
+	[ "$status" -eq 2 ]
+	[ "${lines[0]}" = 'make test: no test is named nosuch: neither tests/unit/test_nosuch nor, below tests/, nosuch, nosuch.bats or nosuch.sh; near: none' ]
 	make -n test T=limbo >"$BATS_TEST_TMPDIR/out" 2>"$BATS_TEST_TMPDIR/err"
 	refute grep -q '^1\.\.' "$BATS_TEST_TMPDIR/out"
 }
