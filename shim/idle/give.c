@@ -77,8 +77,10 @@ static enum gm_rpc_result given_reply(struct gm_rpc_message *reply)
 	return GM_RPC_OK;
 }
 
-static enum gm_rpc_result give_answer(const void *bytes, size_t size, struct gm_rpc_message *reply)
+static enum gm_rpc_result give_answer(enum gm_rpc_kind kind, const void *bytes, size_t size,
+				      struct gm_rpc_message *reply)
 {
+	(void)kind;
 	(void)bytes;
 	if (size || !gm_shim_active() || gm_gate_is_closed(&gate))
 		return GM_RPC_REFUSED;
@@ -92,8 +94,10 @@ static enum gm_rpc_result give_answer(const void *bytes, size_t size, struct gm_
 	return GM_RPC_OK;
 }
 
-static enum gm_rpc_result given_answer(const void *bytes, size_t size, struct gm_rpc_message *reply)
+static enum gm_rpc_result given_answer(enum gm_rpc_kind kind, const void *bytes, size_t size,
+				       struct gm_rpc_message *reply)
 {
+	(void)kind;
 	(void)bytes;
 	return size ? GM_RPC_REFUSED : given_reply(reply);
 }

@@ -112,9 +112,10 @@ static enum gm_rpc_result export_give(struct gm_pool *pool, const struct gm_ipc_
 	return GM_RPC_OK;
 }
 
-static enum gm_rpc_result export_answer(const void *bytes, size_t size,
+static enum gm_rpc_result export_answer(enum gm_rpc_kind kind, const void *bytes, size_t size,
 					struct gm_rpc_message *message)
 {
+	(void)kind;
 	struct gm_ipc_request q;
 	struct gm_block b;
 	if (size != sizeof q || !gm_shim_active())

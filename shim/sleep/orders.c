@@ -131,86 +131,59 @@ static void order_add(unsigned order)
 	start_check(start_thread());
 }
 
-static enum gm_rpc_result control_answer(size_t size, struct gm_rpc_message *reply, unsigned order)
+/* By kind of request: its order, 0 is none; and the variable for the time that it has, up to
+ * `most`. */
+static const struct answer {
+	unsigned order;
+	_Atomic uint64_t *ns;
+	uint64_t most;
+} answers[GM_RPC_KINDS] = {
+	[GM_RPC_RESIDENCY] = {0},
+	[GM_RPC_SLEEP] = {GM_ORDER_SLEEP},
+	[GM_RPC_WAKE] = {GM_ORDER_WAKE},
+	[GM_RPC_HOLD] = {GM_ORDER_HOLD, &hold_ns, HOLD_MOST},
+	[GM_RPC_STEP] = {GM_ORDER_STEP, &step_ns, STEP_MOST},
+	[GM_RPC_GO] = {GM_ORDER_GO},
+	[GM_RPC_LET] = {GM_ORDER_LET},
+};
+
+/* Take the time of a request; false: it is none, or too long. */
+static bool time_take(const void *bytes, size_t size, const struct answer *a)
 {
+	struct gm_hold_request request;
+	if (size != sizeof request)
+		return false;
+	memcpy(&request, bytes, sizeof request);
+	if (request.ns > a->most)
+		return false;
+	atomic_store(a->ns, request.ns);
+	return true;
+}
+
+static enum gm_rpc_result order_answer(enum gm_rpc_kind kind, const void *bytes, size_t size,
+				       struct gm_rpc_message *reply)
+{
+	const struct answer *a = &answers[kind];
 	struct gm_control control;
-	if (size || !gm_shim_active())
+	if (!gm_shim_active() || (a->ns ? !time_take(bytes, size, a) : size != 0))
 		return GM_RPC_REFUSED;
-	if (order)
-		order_add(order);
+	if (a->order)
+		order_add(a->order);
 	control_fill(&control);
 	memcpy(reply->data, &control, sizeof control);
 	reply->size = sizeof control;
 	return GM_RPC_OK;
 }
 
-static enum gm_rpc_result sleep_answer(const void *bytes, size_t size, struct gm_rpc_message *reply)
-{
-	(void)bytes;
-	return control_answer(size, reply, GM_ORDER_SLEEP);
-}
-
-static enum gm_rpc_result wake_answer(const void *bytes, size_t size, struct gm_rpc_message *reply)
-{
-	(void)bytes;
-	return control_answer(size, reply, GM_ORDER_WAKE);
-}
-
-static enum gm_rpc_result residency_answer(const void *bytes, size_t size,
-					   struct gm_rpc_message *reply)
-{
-	(void)bytes;
-	return control_answer(size, reply, 0);
-}
-
-/* Take the time of a request; false: it is none, or too long. */
-static bool time_take(const void *bytes, size_t size, _Atomic uint64_t *ns, uint64_t most)
-{
-	struct gm_hold_request request;
-	if (size != sizeof request)
-		return false;
-	memcpy(&request, bytes, sizeof request);
-	if (request.ns > most)
-		return false;
-	atomic_store(ns, request.ns);
-	return true;
-}
-
-static enum gm_rpc_result hold_answer(const void *bytes, size_t size, struct gm_rpc_message *reply)
-{
-	return time_take(bytes, size, &hold_ns, HOLD_MOST) ? control_answer(0, reply, GM_ORDER_HOLD)
-							   : GM_RPC_REFUSED;
-}
-
-static enum gm_rpc_result step_answer(const void *bytes, size_t size, struct gm_rpc_message *reply)
-{
-	return time_take(bytes, size, &step_ns, STEP_MOST) ? control_answer(0, reply, GM_ORDER_STEP)
-							   : GM_RPC_REFUSED;
-}
-
-static enum gm_rpc_result go_answer(const void *bytes, size_t size, struct gm_rpc_message *reply)
-{
-	(void)bytes;
-	return control_answer(size, reply, GM_ORDER_GO);
-}
-
-static enum gm_rpc_result let_answer(const void *bytes, size_t size, struct gm_rpc_message *reply)
-{
-	(void)bytes;
-	return control_answer(size, reply, GM_ORDER_LET);
-}
-
 void gm_orders_begin(int (*start)(void), void (*fill)(struct gm_control *control))
 {
 	start_thread = start;
 	fill_moves = fill;
-	gm_rpc_serve(GM_RPC_SLEEP, sleep_answer);
-	gm_rpc_serve(GM_RPC_WAKE, wake_answer);
-	gm_rpc_serve(GM_RPC_RESIDENCY, residency_answer);
-	gm_rpc_serve(GM_RPC_HOLD, hold_answer);
-	gm_rpc_serve(GM_RPC_STEP, step_answer);
-	gm_rpc_serve(GM_RPC_GO, go_answer);
-	gm_rpc_serve(GM_RPC_LET, let_answer);
+	static const enum gm_rpc_kind kinds[] = {GM_RPC_SLEEP, GM_RPC_WAKE, GM_RPC_RESIDENCY,
+						 GM_RPC_HOLD,  GM_RPC_STEP, GM_RPC_GO,
+						 GM_RPC_LET};
+	for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+		gm_rpc_serve(kinds[i], order_answer);
 }
 
 void gm_orders_forget(void)

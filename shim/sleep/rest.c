@@ -134,8 +134,10 @@ static void order_obey(struct gm_turn_reply *r)
 	r->refusal = GM_REFUSAL_THREAD;
 }
 
-static enum gm_rpc_result turn_answer(const void *bytes, size_t size, struct gm_rpc_message *reply)
+static enum gm_rpc_result turn_answer(enum gm_rpc_kind kind, const void *bytes, size_t size,
+				      struct gm_rpc_message *reply)
 {
+	(void)kind;
 	struct gm_turn_request q;
 	struct gm_turn_reply r = {0};
 	unsigned ordinal = 0;

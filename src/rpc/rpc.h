@@ -79,11 +79,11 @@ const char *gm_rpc_why(enum gm_rpc_result result);
 /* --- to answer --- */
 
 /*
- * The answer to requests of one kind. Runs on the node's thread, signals blocked, no lock held,
+ * The answer to requests of a kind. Runs on the node's thread, signals blocked, no lock held,
  * never after gm_rpc_exit. `reply` begins empty; its descriptors are closed once they were sent.
  * Not GM_RPC_OK: the request is refused.
  */
-typedef enum gm_rpc_result gm_rpc_answer(const void *request, size_t size,
+typedef enum gm_rpc_result gm_rpc_answer(enum gm_rpc_kind kind, const void *request, size_t size,
 					 struct gm_rpc_message *reply);
 
 /* In an answer: the process that asks, in this pid namespace; 0: it is outside. */

@@ -102,7 +102,8 @@ static void guest_answer(struct end *guest, int fd, const struct gm_wire_head *h
 	gm_rpc_answer *answer = answer_find(head->kind);
 	asker = fd;
 	if (answer && gm_gate_enter(&gate)) {
-		reply_head.result = (uint16_t)answer(request->data, request->size, &reply);
+		reply_head.result =
+			(uint16_t)answer(head->kind, request->data, request->size, &reply);
 		gm_gate_leave(&gate);
 	}
 	if (reply_head.result != GM_RPC_OK) {

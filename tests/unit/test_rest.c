@@ -95,7 +95,7 @@ static struct gm_turn_reply ask(uint64_t sleep)
 	struct gm_turn_request q = {.sleep = sleep};
 	struct gm_turn_reply r = {.state = 99};
 	memcpy(q.gpu, gm_shim_devices[0].uuid, sizeof q.gpu);
-	if (answer(&q, sizeof q, &message) == GM_RPC_OK && message.size == sizeof r)
+	if (answer(GM_RPC_TURN, &q, sizeof q, &message) == GM_RPC_OK && message.size == sizeof r)
 		memcpy(&r, message.data, sizeof r);
 	return r;
 }
@@ -256,8 +256,9 @@ static void odd_requests(void)
 {
 	struct gm_rpc_message message = {.size = 0};
 	struct gm_turn_request q = {.gpu = {9}};
-	TAP_IS(answer(&q, sizeof q - 1, &message), GM_RPC_REFUSED, "a short request is refused");
-	TAP_IS(answer(&q, sizeof q, &message), GM_RPC_REFUSED,
+	TAP_IS(answer(GM_RPC_TURN, &q, sizeof q - 1, &message), GM_RPC_REFUSED,
+	       "a short request is refused");
+	TAP_IS(answer(GM_RPC_TURN, &q, sizeof q, &message), GM_RPC_REFUSED,
 	       "a request for an unknown device is refused");
 	atomic_store(&gm_shim_state, GM_SHIM_OFF);
 	TAP_IS(ask(0).state, 99, "a process that has no pools any more does not answer");

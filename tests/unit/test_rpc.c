@@ -9,8 +9,10 @@
 static int pipe_ends[2];
 
 /* Answers with the request, and with `size` descriptors of a pipe; refuses odd sizes. */
-static enum gm_rpc_result echo(const void *request, size_t size, struct gm_rpc_message *reply)
+static enum gm_rpc_result echo(enum gm_rpc_kind kind, const void *request, size_t size,
+			       struct gm_rpc_message *reply)
 {
+	(void)kind;
 	if (size % 2)
 		return GM_RPC_REFUSED;
 	memcpy(reply->data, request, size);

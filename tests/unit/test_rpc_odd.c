@@ -23,8 +23,10 @@ int __wrap_gm_sys_peer_user(int fd, uid_t *user)
 	return result;
 }
 
-static enum gm_rpc_result yes(const void *request, size_t size, struct gm_rpc_message *reply)
+static enum gm_rpc_result yes(enum gm_rpc_kind kind, const void *request, size_t size,
+			      struct gm_rpc_message *reply)
 {
+	(void)kind;
 	(void)request;
 	(void)size;
 	reply->size = 0;

@@ -77,8 +77,10 @@ static void users(void)
 	TAP_IS(open_descriptors(), before, "no descriptor is left");
 }
 
-static enum gm_rpc_result yes(const void *request, size_t size, struct gm_rpc_message *reply)
+static enum gm_rpc_result yes(enum gm_rpc_kind kind, const void *request, size_t size,
+			      struct gm_rpc_message *reply)
 {
+	(void)kind;
 	(void)request;
 	(void)size;
 	(void)reply;

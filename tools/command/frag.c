@@ -357,16 +357,7 @@ static void log_show(struct gm_emit *emit, const struct gm_figures *f)
 	gm_emit_end(emit);
 }
 
-static void logs_show(struct gm_emit *emit, struct gm_logs_one *logs, size_t n)
-{
-	gm_logs_show_each(emit, logs, n, log_show);
-}
-
 int gm_frag_main(const struct gm_command *self, int argc, char **argv)
 {
-	struct gm_options options;
-	int first = gm_options_parse(&options, self, argc, argv);
-	if (first == GM_OPTIONS_STOP)
-		return options.status;
-	return gm_logs_run(&options, argv + first, (size_t)(argc - first), logs_show);
+	return gm_logs_main(self, argc, argv, GM_LOGS_ANY, NULL, log_show);
 }

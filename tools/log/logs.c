@@ -138,23 +138,8 @@ int gm_logs_close(struct gm_logs *logs)
 	return status;
 }
 
-static int names_show(const struct gm_options *options, char *const *names, size_t n,
-		      enum gm_logs_need need,
-		      void (*show)(struct gm_emit *emit, struct gm_logs_one *logs, size_t n))
-{
-	struct gm_logs logs;
-	struct gm_emit emit;
-	int status = logs_open(&logs, options, names, n, need);
-	if (logs.n > 0) {
-		gm_emit_open(&emit, stdout, options);
-		show(&emit, logs.at, logs.n);
-		status |= gm_emit_close(&emit);
-	}
-	return status | gm_logs_close(&logs);
-}
-
-void gm_logs_show_each(struct gm_emit *emit, const struct gm_logs_one *logs, size_t n,
-		       void (*show)(struct gm_emit *emit, const struct gm_figures *figures))
+static void logs_show_each(struct gm_emit *emit, const struct gm_logs_one *logs, size_t n,
+			   void (*show)(struct gm_emit *emit, const struct gm_figures *figures))
 {
 	gm_emit_list(emit, "logs");
 	for (size_t i = 0; i < n; i++) {
@@ -168,13 +153,37 @@ void gm_logs_show_each(struct gm_emit *emit, const struct gm_logs_one *logs, siz
 int gm_logs_run(const struct gm_options *options, char *const *names, size_t n,
 		void (*show)(struct gm_emit *emit, struct gm_logs_one *logs, size_t n))
 {
-	return names_show(options, names, n, GM_LOGS_ANY, show);
+	struct gm_logs logs;
+	struct gm_emit emit;
+	int status = gm_logs_open(&logs, options, names, n);
+	if (logs.n > 0) {
+		gm_emit_open(&emit, stdout, options);
+		show(&emit, logs.at, logs.n);
+		status |= gm_emit_close(&emit);
+	}
+	return status | gm_logs_close(&logs);
 }
 
-int gm_logs_run_events(const struct gm_options *options, char *const *names, size_t n,
-		       void (*show)(struct gm_emit *emit, struct gm_logs_one *logs, size_t n))
+int gm_logs_main(const struct gm_command *self, int argc, char **argv, enum gm_logs_need need,
+		 const char *(*wrong)(const struct gm_options *options),
+		 void (*show)(struct gm_emit *emit, const struct gm_figures *figures))
 {
-	return names_show(options, names, n, GM_LOGS_EVENTS, show);
+	struct gm_options options;
+	struct gm_logs logs;
+	struct gm_emit emit;
+	int first = gm_options_parse(&options, self, argc, argv);
+	if (first == GM_OPTIONS_STOP)
+		return options.status;
+	const char *why = wrong ? wrong(&options) : NULL;
+	if (why)
+		return gm_tool_usage(self->name, "%s", why);
+	int status = logs_open(&logs, &options, argv + first, (size_t)(argc - first), need);
+	if (logs.n > 0) {
+		gm_emit_open(&emit, stdout, &options);
+		logs_show_each(&emit, logs.at, logs.n, show);
+		status |= gm_emit_close(&emit);
+	}
+	return status | gm_logs_close(&logs);
 }
 
 enum gm_value_kind gm_logs_counter_kind(enum gm_counter counter)

@@ -44,13 +44,14 @@ int gm_logs_close(struct gm_logs *logs);
 int gm_logs_run(const struct gm_options *options, char *const *names, size_t n,
 		void (*show)(struct gm_emit *emit, struct gm_logs_one *logs, size_t n));
 
-/* As gm_logs_run; also reports and skips logs without events or without options->device. */
-int gm_logs_run_events(const struct gm_options *options, char *const *names, size_t n,
-		       void (*show)(struct gm_emit *emit, struct gm_logs_one *logs, size_t n));
-
-/* Write the list of logs, each by `show`, with an empty line between two. */
-void gm_logs_show_each(struct gm_emit *emit, const struct gm_logs_one *logs, size_t n,
-		       void (*show)(struct gm_emit *emit, const struct gm_figures *figures));
+/*
+ * The main function of a command that shows logs one by one: its options, then gm_logs_run. With
+ * GM_LOGS_EVENTS logs without events, or without options->device, are reported and skipped, too.
+ * `wrong` (NULL: nothing is): what is wrong with the options, or NULL.
+ */
+int gm_logs_main(const struct gm_command *self, int argc, char **argv, enum gm_logs_need need,
+		 const char *(*wrong)(const struct gm_options *options),
+		 void (*show)(struct gm_emit *emit, const struct gm_figures *figures));
 
 /* The kind of the counter's values in the output. */
 enum gm_value_kind gm_logs_counter_kind(enum gm_counter counter);
