@@ -186,21 +186,51 @@ static struct gm_bag limbo_take(struct gm_pool *pool, struct gm_shelf *shelf, ui
 	return taken;
 }
 
-/* --- a block is added --- */
+/* --- is a bag worth an event? --- */
 
-/* Is it time to seal the bag? At least one of its blocks is new. */
-static bool bag_is_due(const struct gm_pool *pool, const struct gm_bag *bag)
+enum occasion {
+	ON_FREE, /* a block was added */
+	ON_MISS, /* an allocation found no block */
+	ON_LACK, /* the same, and too much is retired */
+};
+
+/*
+ * Of blocks since the last try, `n` and `bytes`:
+ *
+ *     on      enough                                enough while no event of the context is pending
+ *     free    a bag; from LEAST blocks on bytes     fewer blocks with bytes of 1 / LEAST of the
+ *             of a part of the bound, or past it    bound, or past it
+ *     miss    -                                     half a bag; FEW blocks with half of the share,
+ *                                                   for a bag of the largest blocks has few
+ *     lack    LEAST blocks                          a block
+ */
+static bool bag_is_worth_an_event(const struct gm_pool *pool, const struct gm_bag *bag,
+				  enum occasion occasion)
 {
-	uint64_t retire = pool->config.retire;
-	uint64_t n = bag->n - bag->tried_n, bytes = bag->bytes - bag->tried_bytes;
-	bool past_bound = GM_GET(pool->sealed) + bag->bytes > retire;
-	if (!pool->config.defer || n >= gm_limbo_bag_size(pool))
-		return true;
-	if (n < GM_LIMBO_LEAST)
-		return (bytes > retire / GM_LIMBO_LEAST || past_bound) &&
-		       !gm_epoch_is_pending(bag->epoch);
-	return bytes > gm_patience_bound(pool) / GM_LIMBO_PARTS / pool_crew(pool) || past_bound;
+	const uint64_t n = bag->n - bag->tried_n, bytes = bag->bytes - bag->tried_bytes;
+	const uint64_t whole = gm_limbo_bag_size(pool), retire = pool->config.retire;
+	bool enough = false, enough_alone = false;
+	if (occasion == ON_FREE) {
+		const bool past = GM_GET(pool->sealed) + bag->bytes > retire;
+		enough = !pool->config.defer || n >= whole;
+		if (!enough && n < GM_LIMBO_LEAST)
+			enough_alone = past || bytes > retire / GM_LIMBO_LEAST;
+		else if (!enough)
+			enough = past ||
+				 bytes > gm_patience_bound(pool) / GM_LIMBO_PARTS / pool_crew(pool);
+	} else if (occasion == ON_MISS) {
+		const uint64_t half = whole / 2 > GM_LIMBO_BAG ? whole / 2 : GM_LIMBO_BAG;
+		enough_alone =
+			n >= half || (n >= GM_LIMBO_FEW &&
+				      bytes >= pool_share(pool, gm_patience_bound(pool)) / 2);
+	} else {
+		enough = n >= GM_LIMBO_LEAST;
+		enough_alone = n > 0;
+	}
+	return enough || (enough_alone && !gm_epoch_is_pending(bag->epoch));
 }
+
+/* --- a block is added --- */
 
 static __attribute__((noinline)) void retire_log(const struct gm_pool *pool,
 						 const struct gm_piece *piece)
@@ -247,7 +277,7 @@ enum gm_limbo_put gm_limbo_put(struct gm_pool *pool, struct gm_shelf *shelf, str
 	if (GM_LIKELY(bag->n - bag->tried_n < limbo->most &&
 		      bag->bytes - bag->tried_bytes <= limbo->share && !GM_GET(pool->full)))
 		return GM_LIMBO_STORED;
-	if (bag_is_due(pool, bag))
+	if (bag_is_worth_an_event(pool, bag, ON_FREE))
 		return GM_LIMBO_FULL;
 	if (!limbo->most)
 		shelf_collect(pool, shelf, true);
@@ -285,7 +315,9 @@ static void shelf_restock(struct gm_pool *pool, struct gm_shelf *shelf)
 	bool any = false, sort;
 	gm_futex_lock_take(&shelf->lock);
 	EACH_BAG(&shelf->limbo, bag)
-	any = any || bag_has_passed(bag);
+	{
+		any = any || bag_has_passed(bag);
+	}
 	sort = any && (shelf->passed.first || gm_pool_trims_at_once(pool));
 	if (sort) {
 		gm_futex_lock_release(&shelf->lock);
@@ -373,24 +405,6 @@ void gm_limbo_turn(struct gm_pool *pool, struct gm_shelf *shelf, uint64_t contex
 	pool_sweep(pool, shelf);
 }
 
-/* Half a bag is worth an event while none is pending. A bag of the largest blocks has few: then
- * half of the share's bytes is enough. */
-static bool bag_is_half_full(const struct gm_pool *pool, const struct gm_bag *bag)
-{
-	uint64_t half = gm_limbo_bag_size(pool) / 2;
-	uint64_t n = bag->n - bag->tried_n, bytes = bag->bytes - bag->tried_bytes;
-	return (n >= (half > GM_LIMBO_BAG ? half : GM_LIMBO_BAG) ||
-		(n >= GM_LIMBO_FEW && bytes >= pool_share(pool, gm_patience_bound(pool)) / 2)) &&
-	       !gm_epoch_is_pending(bag->epoch);
-}
-
-/* If too much is retired and an allocation lacks memory, a smaller bag is worth an event. */
-static bool bag_is_worth(const struct gm_bag *bag)
-{
-	uint64_t n = bag->n - bag->tried_n;
-	return n >= GM_LIMBO_LEAST || (n && !gm_epoch_is_pending(bag->epoch));
-}
-
 /* Many sealed blocks wait, and none is known to have passed. While the GPU is busy each allocation
  * misses: the first miss queries events, then the second, the fourth ... */
 static bool limbo_is_worth_asking(struct gm_limbo *limbo)
@@ -398,8 +412,10 @@ static bool limbo_is_worth_asking(struct gm_limbo *limbo)
 	if (limbo->sealed_n < GM_LIMBO_MISSED)
 		return false;
 	EACH_BAG(limbo, bag)
-	if (bag_has_passed(bag))
-		return false;
+	{
+		if (bag_has_passed(bag))
+			return false;
+	}
 	unsigned misses = limbo->misses++;
 	return (misses & (misses + 1)) == 0;
 }
@@ -412,11 +428,14 @@ bool gm_limbo_miss(struct gm_pool *pool, struct gm_shelf *shelf, uint64_t contex
 		return false;
 	gm_futex_lock_take(&shelf->lock);
 	EACH_BAG(limbo, bag)
-	if (bag->n && bag->epoch->context == context)
-		epoch = bag->epoch;
+	{
+		if (bag->n && bag->epoch->context == context)
+			epoch = bag->epoch;
+	}
 	bool seal = epoch && limbo->open && limbo->context == context &&
-		    (bag_is_half_full(pool, limbo->open) ||
-		     (must && gm_patience_is_needed(pool) && bag_is_worth(limbo->open)));
+		    (bag_is_worth_an_event(pool, limbo->open, ON_MISS) ||
+		     (must && gm_patience_is_needed(pool) &&
+		      bag_is_worth_an_event(pool, limbo->open, ON_LACK)));
 	bool ask = epoch && (seal || limbo_is_worth_asking(limbo) || must);
 	if (seal) {
 		limbo_seal(pool, shelf);

@@ -143,8 +143,13 @@ void gm_pool_destroy(struct gm_pool *pool);
 
 /*
  * A block of `size` bytes (at least 1) owned by context `context`. 512-byte aligned; 2 MiB-aligned
- * if it holds a multiple of 2 MiB, and from 8 MiB on. Waits for the GPU only at the device's
- * limit, for retired memory. On success *out is filled in, else only its `since`.
+ * if it holds a multiple of 2 MiB, and from 8 MiB on. On success *out is filled in, else only its
+ * `since`. Waits for the GPU in three cases:
+ *
+ *     config.defer, much is retired, and the pool is about to grow     200 us at most (patience.h)
+ *     the device or the limit has no more                              for all retired memory
+ *     the driver records no fences, much is retired, nothing is idle   for retired memory
+ *
  * CUDA_ERROR_OUT_OF_MEMORY: neither idle nor new memory, even after idle chunks were returned to
  * the driver and retired blocks were waited for; the caller may still call the driver.
  */
