@@ -31,7 +31,7 @@ NEW=(at:1s to:4G map:0:128M:100us to:4G alloc:0:100M:1us to:4196M alloc:0:100000
 	              1 block, 977 KiB, was never freed.
 
 	memory                       old        new     change
-	allocated in all        11.0 MiB    101 MiB  +90.0 MiB    +821.6%
+	allocated in total      11.0 MiB    101 MiB  +90.0 MiB    +821.6%
 	blocks, at the peak     11.0 MiB    101 MiB  +90.0 MiB    +821.6%
 	the pool, at the peak   64.0 MiB    128 MiB  +64.0 MiB    +100.0%
 	blocks, at the end           0 B    977 KiB   +977 KiB        new

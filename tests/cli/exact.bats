@@ -170,15 +170,15 @@ KERNELS=(at:1s image:0 image:1 image:2 taken:0:64M:12ms lend:0:32M at:2s grow:0:
 	              them for the heap's limit
 	heap use      kernels waited 7.00 ms for growth; at most 11.0 MiB in use, 25.0%
 	              of the most mapped; 0 B returned in use
-	heap calls    8 mallocs got NULL, 1 frees of what is no allocation; read 2 times
+	heap calls    8 mallocs got NULL, 1 frees of addresses not allocated; read 2
+	              times
 
 	allocations of  when last read      bytes
 	16 B                         1       16 B
 	128 B                        3      384 B
 	larger                       2          -
 	unused        1 device
-	images        3 loaded, 2 may call malloc in kernels, 1 of them because nobody
-	              can tell
+	images        3 loaded, 2 may call malloc in kernels, 1 of them unknown
 
 	malloc   images that may call it
 	yes      calls an allocator: malloc, free
@@ -186,9 +186,9 @@ KERNELS=(at:1s image:0 image:1 image:2 taken:0:64M:12ms lend:0:32M at:2s grow:0:
 
 	findings      8 mallocs in kernels got NULL: a device heap had reached its
 	              limit, with 44.0 MiB mapped. Raise GPUMEM_HEAP_LIMIT.
-	              1 free in kernels of what is no allocation of the heap: freed
-	              twice, or not the address that malloc gave. compute-sanitizer
-	              finds the place.
+	              1 free in kernels of addresses that the heap did not allocate:
+	              freed twice, or not the address that malloc gave.
+	              compute-sanitizer finds the place.
 	              malloc in kernels of 1 context stayed the driver's: the driver
 	              refused the helper module, while loading the helper
 	              (CUDA_ERROR_INVALID_IMAGE). GPUMEM_VERBOSE=3 says so as it
@@ -210,15 +210,15 @@ KERNELS=(at:1s image:0 image:1 image:2 taken:0:64M:12ms lend:0:32M at:2s grow:0:
 	              of them for the heap's limit
 	heap use      kernels waited 7.00 ms for growth; at most 11.0 MiB in use, 25.0%
 	              of the most mapped; 0 B returned in use
-	heap calls    8 mallocs got NULL, 1 frees of what is no allocation; read 2 times
+	heap calls    8 mallocs got NULL, 1 frees of addresses not allocated; read 2
+	              times
 
 	allocations of  when last read      bytes
 	16 B                         1       16 B
 	128 B                        3      384 B
 	larger                       2          -
 	unused        1 device
-	images        3 loaded, 2 may call malloc in kernels, 1 of them because nobody
-	              can tell
+	images        3 loaded, 2 may call malloc in kernels, 1 of them unknown
 
 	findings      8 mallocs in kernels got NULL: a device heap had reached its
 	END

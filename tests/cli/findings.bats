@@ -187,7 +187,7 @@ over() { MEAN=("$@" at:3s sample:0:1M:0); }
 	hasnt heap_nulls "${HEAP[@]}" heap:0:1M:0:0
 	hasnt heap_nulls "${HEAP[@]}" nogrow:0:2M:0 heap:0:1M:1:0
 	has heap_bad_free "${HEAP[@]}" heap:0:1M:0:1
-	says '1 free in kernels of what is no allocation of the heap'
+	says '1 free in kernels of addresses that the heap did not allocate'
 	hasnt heap_bad_free "${HEAP[@]}" heap:0:1M:0:0
 	hasnt heap_bad_free "${HEAP[@]}" heap:0:1M:0:1 wrong:0:1:0 site:1:2:0:0
 	has heap_freed_twice "${HEAP[@]}" heap:0:1M:0:3 wrong:0:1:0 site:1:2:0:0 wrong:0:2:0 site:2:2:0:0
@@ -200,7 +200,7 @@ over() { MEAN=("$@" at:3s sample:0:1M:0); }
 	says '1 malloc in kernels got NULL, 1 of them at 0x7f0000000010.'
 	hasnt heap_null_place "${HEAP[@]}" heap:0:1M:1:0 wrong:0:1:1 site:1:2:0:0
 	has heap_leaks "${HEAP[@]}" heap:0:1M:0:0 site:1:2:1K:1 site:2:2:4K:2 site:0:0:1K:1
-	says '4 blocks of malloc in kernels, 6.00 KiB in all, were never freed, most of it from work.cu:12 in work(int*).'
+	says '4 blocks of malloc in kernels, 6.00 KiB in total, were never freed, most of it from work.cu:12 in work(int*).'
 	hasnt heap_leaks "${HEAP[@]}" heap:0:1M:0:0 site:1:2:0:0
 	hasnt no_memory "${HEAP[@]}"
 

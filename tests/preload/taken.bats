@@ -198,7 +198,7 @@ sited() {
 	LEVEL=small sited GPUMEM_HEAP_SITES=1 # only at the end
 	./gpumemstat summary -v "$BATS_TEST_TMPDIR/log.gml" | tr -s ' \n' ' ' >"$BATS_TEST_TMPDIR/out"
 	grep -q '2 frees in kernels of a block that is already free, 2 of them at 0x' "$BATS_TEST_TMPDIR/out"
-	grep -q '7 blocks of malloc in kernels, 5.38 KiB in all, were never freed, most of it from 0x' "$BATS_TEST_TMPDIR/out"
+	grep -q '7 blocks of malloc in kernels, 5.38 KiB in total, were never freed, most of it from 0x' "$BATS_TEST_TMPDIR/out"
 }
 
 @test "calls of kernels are not counted by place without GPUMEM_HEAP_SITES, and with policies that cannot" {

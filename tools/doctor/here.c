@@ -339,7 +339,7 @@ static void limits_check(struct gm_doctor *doctor)
 	}
 	if (fine)
 		gm_doctor_say(doctor, "limits", GM_DOCTOR_OK, "",
-			      "of addresses and of file sizes, none is in the way");
+			      "addresses and file sizes suffice");
 }
 
 /* --- device heaps --- */

@@ -24,8 +24,8 @@ struct gm_frames_call {
 
 /*
  * The frames of a stack, the innermost first. Behind a frame GM_FRAME_FORWARD are those of the
- * stack of its forward call, at most eight stacks in all. _walk calls `each` with the frames, _each
- * with their calls; never, if the log lacks the stack.
+ * stack of its forward call, at most eight stacks in total. _walk calls `each` with the frames,
+ * _each with their calls; never, if the log lacks the stack.
  */
 void gm_frames_walk(const struct gm_symbols *symbols, uint32_t number,
 		    void (*each)(void *arg, const struct gm_frame *frame), void *arg);

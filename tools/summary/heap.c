@@ -255,7 +255,7 @@ static void calls_line(struct gm_emit *emit, const struct gm_figures *f, unsigne
 {
 	char nulls[32], frees[32], read[32];
 	gm_emit_line(emit, "heap calls",
-		     "%s mallocs got NULL, %s frees of what is no allocation; read %s times",
+		     "%s mallocs got NULL, %s frees of addresses not allocated; read %s times",
 		     gm_tool_count(C(heap_nulls), nulls, sizeof nulls),
 		     gm_tool_count(C(heap_foreign_frees), frees, sizeof frees),
 		     gm_tool_count(C(heap_samples), read, sizeof read));
@@ -300,8 +300,7 @@ void gm_summary_images(struct gm_emit *emit, const struct gm_figures *f)
 		listed |= f->images.at[i].may;
 	if (all)
 		gm_emit_line(emit, "images",
-			     "%s loaded, %s may call malloc in kernels, %s of them because nobody "
-			     "can tell",
+			     "%s loaded, %s may call malloc in kernels, %s of them unknown",
 			     gm_tool_count(all, count, sizeof count),
 			     gm_tool_count(may, other, sizeof other),
 			     gm_tool_count(unknown, more, sizeof more));
