@@ -5,8 +5,8 @@
  *
  *     program -> on_cuX -> gm_shim_enter -> body -> GM_PASS(real.cuX()) -> body -> gm_shim_leave
  *
- * A handler runs on the program's thread, any number at a time. The only lock held across a call of
- * the driver is the capture lock (context/fence.h).
+ * A handler runs on the program's thread, any number at a time. The only locks held across a call
+ * of the driver are the capture lock (context/fence.h), and the mover's in a wake (sleep/sleep.c).
  */
 #ifndef GM_SHIM_CALL_H
 #define GM_SHIM_CALL_H

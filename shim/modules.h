@@ -6,7 +6,7 @@
  *
  *     life.c      cuInit    start                     memory/device.c  pool_config, pool_made
  *                 fork      forget                    context/         context_gone
- *                 exit      exits, report              block/, retry    reclaim
+ *                 exit      exits, report              block/, memory/ reclaim
  *     call.c      the end of a handler: due, leave    memory/          reserved
  *                                                     idle/trim.c      trim_next, trim
  *

@@ -10,7 +10,7 @@
  * The processes of a job sleep together, so that none moves unless all can:
  *
  *     gpumemstat            process a                      process b
- *     HOLD, to each  ---->  its work ends; its door shuts  its work ends; its door shuts
+ *     HOLD, to each  ---->  its door shuts; its work ends  its door shuts; its work ends
  *     polls          <----  done, HELD: submissions wait   done, HELD
  *     GO, to each    ---->  moves; done                    moves; done
  *
