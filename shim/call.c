@@ -11,50 +11,45 @@
 GM_TLS unsigned gm_shim_inside;
 GM_TLS struct gm_pace gm_shim_pace;
 struct gm_driver gm_shim_driver;
-struct gm_call_end gm_call_end;
 
-/* gm_tick at the end of this thread's last timed call; 0: none since its last gm_shim_leave. */
-static GM_TLS uint64_t call_ended;
-static GM_TLS bool call_paced; /* and its pace counts */
+GM_TLS uint64_t gm_call_ended;
+GM_TLS bool gm_call_paced;
 
 static GM_TLS uint64_t recorded; /* time of this thread's last record */
 
-/* In ticks, if moments are the counter's: the last poll for due samples, the pause until the next,
- * and the pause between timed calls if each call is timed. */
-static _Atomic uint64_t sample_polled, sample_pause, timed_pause;
+_Atomic uint64_t gm_call_sample_polled, gm_call_sample_pause, gm_call_timed_pause;
 
 void gm_shim_happened(uint64_t now)
 {
-	call_ended = now & ~(uint64_t)1;
+	gm_call_ended = now & ~(uint64_t)1;
 }
 
 void gm_shim_happened_at(uint64_t moment)
 {
-	call_ended = moment;
-	call_paced = true;
+	gm_call_ended = moment;
+	gm_call_paced = true;
 }
 
 void gm_shim_timed(uint64_t moment)
 {
-	call_ended = moment;
-	call_paced = false;
+	gm_call_ended = moment;
+	gm_call_paced = false;
 }
 
-/* Returns the clock time. */
-static __attribute__((noinline)) uint64_t sample_poll(uint64_t moment)
+uint64_t gm_call_sample_poll(uint64_t moment)
 {
 	uint64_t sample = gm_knob_get()->log.level.sample;
 	uint64_t pause = sample < SAMPLE_POLL_NS ? 0 : gm_tick_of_ns(SAMPLE_POLL_NS);
 	bool all = gm_log_wants(GM_RECORD_CONTEXT); /* a log of events */
-	atomic_store_explicit(&sample_pause, pause, memory_order_relaxed);
-	atomic_store_explicit(&timed_pause, all ? 0 : pause, memory_order_relaxed);
-	atomic_store_explicit(&sample_polled, moment, memory_order_relaxed);
+	atomic_store_explicit(&gm_call_sample_pause, pause, memory_order_relaxed);
+	atomic_store_explicit(&gm_call_timed_pause, all ? 0 : pause, memory_order_relaxed);
+	atomic_store_explicit(&gm_call_sample_polled, moment, memory_order_relaxed);
 	return gm_clock_ns();
 }
 
 void gm_shim_time_each(void)
 {
-	atomic_store_explicit(&timed_pause, 0, memory_order_relaxed);
+	atomic_store_explicit(&gm_call_timed_pause, 0, memory_order_relaxed);
 }
 
 uint64_t gm_shim_time(uint64_t moment)
@@ -85,32 +80,9 @@ struct gm_context *gm_shim_context_of_stream(CUstream stream)
 	return gm_context_current(&gm_shim_driver, &result);
 }
 
-void gm_shim_leave(void)
-{
-	uint64_t now = 0; /* of the clock; 0: no sample can be due */
-	if (!gm_tick_is_clock(call_ended)) {
-		/* If the counter is set back, this is a large number. */
-		uint64_t passed =
-			call_ended - atomic_load_explicit(&sample_polled, memory_order_relaxed);
-		uint64_t pause = atomic_load_explicit(&sample_pause, memory_order_relaxed);
-		uint64_t timed = atomic_load_explicit(&timed_pause, memory_order_relaxed);
-		if (call_paced)
-			gm_pace_ended(&gm_shim_pace, call_ended, timed);
-		if (passed >= pause)
-			now = sample_poll(call_ended);
-	} else {
-		now = call_ended;
-	}
-	call_ended = 0;
-	if (GM_UNLIKELY(now || gm_call_end.due()))
-		gm_call_end.leave(now);
-	gm_log_poll();
-	gm_shim_inside = 0;
-}
-
 void gm_call_forget(void)
 {
 	gm_shim_inside = 0;
-	call_ended = 0;
+	gm_call_ended = 0;
 	recorded = 0;
 }

@@ -17,6 +17,7 @@
 
 #include "base/debug.h"
 #include "base/thread.h"
+#include "base/tick.h"
 #include "base/timing.h"
 #include "context/context.h"
 #include "context/fence.h"
@@ -56,16 +57,8 @@ CUresult gm_shim_context_state(void);
 /* The context of a stream (default streams: the current one), or NULL. Calls the driver. */
 struct gm_context *gm_shim_context_of_stream(CUstream stream);
 
-/* Do due work (gm_call_end, gm_log_poll), then take the guard down. */
+/* Do due work of modules and log, then take the guard down. In modules.c. */
 void gm_shim_leave(void);
-
-/* What modules do at the end of a handler: `leave`, if a sample is due at `now` of the clock (else
- * 0), or if `due`, a few loads. Set by modules.c, before the shim is active. */
-struct gm_call_end {
-	bool (*due)(void);
-	void (*leave)(uint64_t now);
-};
-extern GM_HIDDEN struct gm_call_end gm_call_end;
 
 /* Make the program's own call. The guard is down meanwhile: hooks of other tools may run inside the
  * driver and query our blocks. */
@@ -135,6 +128,34 @@ extern GM_TLS struct gm_pace gm_shim_pace;
 static inline struct gm_timing gm_shim_call(void)
 {
 	return gm_pace_call(&gm_shim_pace);
+}
+
+/* gm_tick at the end of this thread's last timed call; 0: none since its last gm_shim_leave. */
+extern GM_TLS uint64_t gm_call_ended;
+extern GM_TLS bool gm_call_paced; /* and its pace counts */
+
+/* In ticks, if moments are the counter's: the last poll for due samples, the pause until the next,
+ * and the pause between timed calls if each call is timed. */
+extern GM_HIDDEN _Atomic uint64_t gm_call_sample_polled, gm_call_sample_pause, gm_call_timed_pause;
+
+/* Set these anew; the clock time. */
+uint64_t gm_call_sample_poll(uint64_t moment);
+
+/* At the end of a handler: the time by the clock, or 0: no sample can be due. */
+static inline uint64_t gm_call_sample_time(void)
+{
+	const uint64_t ended = gm_call_ended;
+	gm_call_ended = 0;
+	if (gm_tick_is_clock(ended))
+		return ended;
+	/* If the counter is set back, `passed` is a large number. */
+	uint64_t passed =
+		ended - atomic_load_explicit(&gm_call_sample_polled, memory_order_relaxed);
+	uint64_t pause = atomic_load_explicit(&gm_call_sample_pause, memory_order_relaxed);
+	uint64_t timed = atomic_load_explicit(&gm_call_timed_pause, memory_order_relaxed);
+	if (gm_call_paced)
+		gm_pace_ended(&gm_shim_pace, ended, timed);
+	return passed >= pause ? gm_call_sample_poll(ended) : 0;
 }
 
 /* A log of events has begun: from its next timed call on, each thread times each call. */

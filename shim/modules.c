@@ -71,7 +71,7 @@ static const struct gm_module modules[ROWS] = {
 static void (*leaves[ROWS])(uint64_t now);
 
 /* Each handler gets here: the compiler knows the rows, so this is a few loads. */
-static bool modules_are_due(void)
+static inline bool modules_are_due(void)
 {
 #define GM_MODULE(name, ...) (modules[ROW_##name].due && modules[ROW_##name].due()) ||
 	return
@@ -86,13 +86,21 @@ static void modules_leave(uint64_t now)
 		leaves[i](now);
 }
 
+void gm_shim_leave(void)
+{
+	const uint64_t now = gm_call_sample_time();
+	if (GM_UNLIKELY(now || modules_are_due()))
+		modules_leave(now);
+	gm_log_poll();
+	gm_shim_inside = 0;
+}
+
 void gm_modules_start(void)
 {
 	size_t n = 0;
 	for (size_t i = 0; i < ROWS; i++)
 		if (modules[i].leave)
 			leaves[n++] = modules[i].leave;
-	gm_call_end = (struct gm_call_end){modules_are_due, modules_leave};
 	for (size_t i = 0; i < ROWS; i++)
 		if (modules[i].start)
 			modules[i].start();
