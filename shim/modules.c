@@ -68,7 +68,7 @@ static const struct gm_module modules[ROWS] = {
 
 /* The rows with a `leave`, from the first to the last: with a log of events each call of the
  * program gets there. */
-static void (*leaves[ROWS])(uint64_t now);
+static void (*leaves[ROWS + 1])(uint64_t now);
 
 /* Each handler gets here: the compiler knows the rows, so this is a few loads. */
 static inline bool modules_are_due(void)
@@ -118,6 +118,13 @@ void gm_modules_pool_made(unsigned ordinal)
 	for (size_t i = 0; i < ROWS; i++)
 		if (modules[i].pool_made)
 			modules[i].pool_made(ordinal);
+}
+
+void gm_modules_pool_ready(unsigned ordinal)
+{
+	for (size_t i = 0; i < ROWS; i++)
+		if (modules[i].pool_ready)
+			modules[i].pool_ready(ordinal);
 }
 
 uint64_t gm_modules_trim_next(void)

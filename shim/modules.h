@@ -4,7 +4,7 @@
  * does at the events of the process. call, life, memory/device and idle/trim raise the events and
  * name no module.
  *
- *     life.c      cuInit    start                     memory/device.c  pool_config, pool_made
+ *     life.c      cuInit    start                     memory/device.c  pool_config, _made, _ready
  *                 fork      forget                    context/         context_gone
  *                 exit      exits, report              block/, memory/ reclaim
  *     call.c      the end of a handler: due, leave    memory/          reserved
@@ -31,8 +31,10 @@ struct gm_module {
 	/* A pool is about to be made on this device: set the module's members of its configuration,
 	 * which has those of the device and of the knobs. */
 	void (*pool_config)(unsigned ordinal, struct gm_pool_config *config);
-	/* The device has a pool, with memory if GPUMEM_PREWARM asks for some. */
+	/* The device has a pool, without memory. Other threads may use it from now on. */
 	void (*pool_made)(unsigned ordinal);
+	/* It has the memory of GPUMEM_PREWARM, and serves the program. */
+	void (*pool_ready)(unsigned ordinal);
 
 	/* At the end of each handler: is there work for `leave`? A load or two. */
 	bool (*due)(void);
@@ -73,6 +75,7 @@ struct gm_module {
 void gm_modules_start(void);
 void gm_modules_pool_config(unsigned ordinal, struct gm_pool_config *config);
 void gm_modules_pool_made(unsigned ordinal);
+void gm_modules_pool_ready(unsigned ordinal);
 uint64_t gm_modules_trim_next(void);	/* the earliest of all modules */
 uint64_t gm_modules_trim(uint64_t now); /* stops after the first module that returned some */
 void gm_modules_reserved(unsigned ordinal, struct gm_sample *sample);

@@ -75,7 +75,7 @@ check-aarch64: own-aarch64
 CLANG = $(notdir $(firstword $(wildcard $(addsuffix /clang,$(subst :, ,$(PATH)))) \
 	$(wildcard $(addsuffix /clang-[1-9]*[0-9],$(subst :, ,$(PATH))))))
 check-clang: $(if $(CLANG),own-clang)
-	$(if $(CLANG),$(MAKE) -C clang check CXX='$(CLANG)' TESTS='$(UNIT_TESTS)',\
+	$(if $(CLANG),$(MAKE) -C clang check CXX='$(CLANG)' TESTS= && $(MAKE) -C clang check CXX='$(CLANG)' TESTS='$(UNIT_TESTS)',\
 		@echo 'SKIP: tests/unit under clang: clang is not installed')
 
 if COVERAGE

@@ -202,12 +202,15 @@ static void pool_trim(void *arg, CUmemoryPool pool)
 	gm_shim_driver.cuMemPoolTrimTo(pool, 0);
 }
 
+static void pools_trim(unsigned ordinal)
+{
+	pools_each(ordinal, pool_trim, NULL);
+}
+
 uint64_t gm_async_reclaim(unsigned ordinal, uint64_t bytes)
 {
 	(void)bytes;
-	if (gm_limit_is_set())
-		pools_each(ordinal, pool_trim, NULL);
-	return 0;
+	return gm_limit_drop(ordinal, pools_trim);
 }
 
 void gm_async_forget_all(void)

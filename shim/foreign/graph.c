@@ -244,16 +244,20 @@ void gm_graph_reserved(unsigned ordinal, struct gm_sample *sample)
 	sample->graphs = result == CUDA_SUCCESS ? bytes : 0;
 }
 
-uint64_t gm_graph_reclaim(unsigned ordinal, uint64_t unused)
+static void graph_trim(unsigned ordinal)
 {
-	(void)unused;
-	if (!gm_limit_is_set() || !gm_counter_get(ordinal, GM_C_foreign_graph_calls) ||
+	if (!gm_counter_get(ordinal, GM_C_foreign_graph_calls) ||
 	    !gm_shim_driver.cuDeviceGraphMemTrim)
-		return 0;
+		return;
 	CUstreamCaptureMode mode = gm_driver_quiet_begin(&gm_shim_driver);
 	gm_shim_driver.cuDeviceGraphMemTrim(gm_shim_devices[ordinal].handle);
 	gm_driver_quiet_end(&gm_shim_driver, mode);
-	return 0;
+}
+
+uint64_t gm_graph_reclaim(unsigned ordinal, uint64_t bytes)
+{
+	(void)bytes;
+	return gm_limit_drop(ordinal, graph_trim);
 }
 
 void gm_graph_forget_all(void)

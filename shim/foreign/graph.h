@@ -18,7 +18,7 @@ bool gm_graph_captured(CUstream stream, uint64_t *group);
 bool gm_graph_capture_refuses(CUstream stream);
 
 /* modules.h. reserved: bytes that the driver reserves on a device for memory of graphs, as it says.
- * reclaim: with GPUMEM_LIMIT, what no graph uses now returns to the driver; 0. */
+ * reclaim: with GPUMEM_LIMIT, what no graph uses now returns to the driver. */
 void gm_graph_reserved(unsigned ordinal, struct gm_sample *sample);
 uint64_t gm_graph_reclaim(unsigned ordinal, uint64_t bytes);
 void gm_graph_forget_all(void);

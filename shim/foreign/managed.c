@@ -27,7 +27,7 @@ void gm_managed_changed(void)
 	} while (managed_bytes() != bytes);
 }
 
-void gm_managed_pool_made(unsigned ordinal)
+void gm_managed_pool_ready(unsigned ordinal)
 {
 	(void)ordinal;
 	gm_managed_changed();

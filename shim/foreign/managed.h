@@ -12,6 +12,6 @@
 void gm_managed_changed(void);
 
 /* modules.h */
-void gm_managed_pool_made(unsigned ordinal);
+void gm_managed_pool_ready(unsigned ordinal);
 
 #endif

@@ -124,7 +124,7 @@ static void give_join(unsigned ordinal)
 			    strerror(error));
 }
 
-void gm_give_pool_made(unsigned ordinal)
+void gm_give_pool_ready(unsigned ordinal)
 {
 	const struct gm_knobs *knobs = gm_knob_get();
 	if (knobs->trim_after.trim.after == UINT64_MAX ||

@@ -15,7 +15,7 @@ void gm_give_start(void);
 
 /* A pool was made on this device. If the trim thread may not start although memory is idle, this
  * process can be asked from now on. */
-void gm_give_pool_made(unsigned ordinal);
+void gm_give_pool_ready(unsigned ordinal);
 
 /* Memory is idle: this process can be asked from now on, on each device with a pool. Makes sockets
  * and a thread; a few system calls if they exist. */

@@ -16,7 +16,7 @@
 
 atomic_uint gm_launch_watched;
 
-void gm_launch_pool_made(unsigned ordinal)
+void gm_launch_pool_ready(unsigned ordinal)
 {
 	(void)ordinal;
 	atomic_fetch_or_explicit(&gm_launch_watched, GM_LAUNCH_POOLED, memory_order_relaxed);

@@ -21,6 +21,6 @@ enum {
 extern GM_HIDDEN atomic_uint gm_launch_watched;
 
 /* modules.h */
-void gm_launch_pool_made(unsigned ordinal);
+void gm_launch_pool_ready(unsigned ordinal);
 
 #endif

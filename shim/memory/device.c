@@ -151,9 +151,10 @@ static struct gm_pool *pool_make(unsigned ordinal)
 		return there;
 	}
 	gm_tick_calibrate();
+	gm_modules_pool_made(ordinal);
 	if (!pool_prewarm(ordinal, pool))
 		return NULL;
-	gm_modules_pool_made(ordinal);
+	gm_modules_pool_ready(ordinal);
 	pool_announce(ordinal);
 	return pool;
 }

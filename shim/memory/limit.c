@@ -242,6 +242,16 @@ void gm_limit_end(void)
 	own.begun = false;
 }
 
+uint64_t gm_limit_drop(unsigned ordinal, void (*trim)(unsigned ordinal))
+{
+	if (ordinal >= gm_shim_n_devices || !gm_limit_is_set())
+		return 0;
+	const uint64_t before = gm_limit_measure(ordinal);
+	trim(ordinal);
+	const uint64_t after = gm_limit_measure(ordinal);
+	return before > after ? before - after : 0;
+}
+
 uint64_t gm_limit_reclaim(unsigned ordinal, uint64_t bytes)
 {
 	(void)bytes;

@@ -54,8 +54,11 @@ void gm_limit_given(enum gm_foreign_kind kind, unsigned ordinal, uint64_t bytes)
 /* Ask the driver what async pools and graphs reserve. Returns all of `outside`. No lock held. */
 uint64_t gm_limit_measure(unsigned ordinal);
 
-/* modules.h: bytes of `outside` that ended since the last measurement: async pools and graphs
- * return them in rows before this one. */
+/* With a limit: call `trim`, which returns memory of `outside` to the driver. Returns the bytes by
+ * which it fell; 0: there is no limit, and no call. */
+uint64_t gm_limit_drop(unsigned ordinal, void (*trim)(unsigned ordinal));
+
+/* modules.h: bytes of `outside` that ended since the last measurement. */
 uint64_t gm_limit_reclaim(unsigned ordinal, uint64_t bytes);
 void gm_limit_pool_config(unsigned ordinal, struct gm_pool_config *config);
 void gm_limit_forget(void);

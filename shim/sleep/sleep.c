@@ -538,7 +538,7 @@ void gm_sleep_start(void)
 		atomic_fetch_or(&gm_launch_watched, GM_LAUNCH_GATED);
 }
 
-void gm_sleep_pool_made(unsigned ordinal)
+void gm_sleep_pool_ready(unsigned ordinal)
 {
 	struct gm_rpc_address ignored;
 	if (!atomic_load_explicit(&gm_door_used, memory_order_relaxed))

@@ -15,7 +15,7 @@
 void gm_sleep_start(void);
 
 /* A pool was made on this device: the process accepts requests from now on. */
-void gm_sleep_pool_made(unsigned ordinal);
+void gm_sleep_pool_ready(unsigned ordinal);
 
 /* gpumem_sleep and gpumem_wake, on the program's thread, inside (call.h). 0, or an error of theirs.
  */

@@ -61,7 +61,7 @@ void gm_lock_take(struct gm_lock *lock);
 void gm_lock_take_next(struct gm_lock *lock);
 void gm_lock_release(struct gm_lock *lock);
 /* Release the lock, wait for the condition, take the lock again. May wake spuriously. pre: the
- * caller holds no other lock. */
+ * caller holds no other lock, but perhaps that of the mover. */
 void gm_lock_wait(struct gm_lock *lock, pthread_cond_t *condition);
 
 void gm_rwlock_init(struct gm_rwlock *lock, enum gm_lock_rank rank);

@@ -3,9 +3,12 @@
  * The chunks of a heap: the table, and all that changes it. These files share its states
  * (enum gm_chunk_state) and the heap's lock:
  *
- *     chunks    the table itself                shed      returned by a kernel, beside the
- * program's grow      a chunk more, by the mailbox    trim      empty ones to the pool slack the
- * next one, mapped ahead      service   the thread that answers the mailbox
+ *     chunks      the table itself
+ *     grow        one chunk more, by the mailbox
+ *     slack       the next one, mapped ahead
+ *     shed        chunks taken by a kernel beside the program's
+ *     trim        empty ones, to the pool
+ *     service     the thread that answers the mailbox
  */
 #ifndef GM_HEAP_CHUNKS_CHUNKS_H
 #define GM_HEAP_CHUNKS_CHUNKS_H
