@@ -150,16 +150,22 @@ static CUresult step_remap_and_shed(struct gm_pool *pool, struct gm_want want)
 	return gm_pool_remap(pool, want, true);
 }
 
+/* Idle memory has become more, or the device has: map what is still missing, and no more. */
+static CUresult rest_map(struct gm_pool *pool, struct gm_want want)
+{
+	CUdeviceptr at;
+	uint64_t bytes = gm_pool_shortfall(pool, want, &at);
+	CUresult result = gm_pool_map(pool, at, NULL, bytes, gm_pool_piece(pool, bytes));
+	return result == CUDA_ERROR_OUT_OF_MEMORY ? step_grow_in_pieces(pool, want) : result;
+}
+
 /* Return `bytes` of idle chunks to the driver, and grow by no more than needed. Only if the request
  * fits: a program that probes for memory keeps its own. */
 static CUresult memory_exchange(struct gm_pool *pool, struct gm_want want, uint64_t bytes)
 {
-	CUdeviceptr at;
 	if (!gm_pool_can_hold(pool, want.length) || !gm_pool_shed(pool, bytes))
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	bytes = gm_pool_shortfall(pool, want, &at);
-	CUresult result = gm_pool_map(pool, at, NULL, bytes, gm_pool_piece(pool, bytes));
-	return result == CUDA_ERROR_OUT_OF_MEMORY ? step_grow_in_pieces(pool, want) : result;
+	return rest_map(pool, want);
 }
 
 static CUresult step_exchange_some(struct gm_pool *pool, struct gm_want want)
@@ -172,15 +178,10 @@ static CUresult step_exchange_all(struct gm_pool *pool, struct gm_want want)
 	return memory_exchange(pool, want, UINT64_MAX);
 }
 
-/* Make spare loans idle memory, then map the remaining shortfall. */
+/* Make spare loans idle memory. */
 static CUresult step_recall(struct gm_pool *pool, struct gm_want want)
 {
-	CUdeviceptr at;
-	if (!gm_pool_recall(pool))
-		return CUDA_ERROR_OUT_OF_MEMORY;
-	uint64_t bytes = gm_pool_shortfall(pool, want, &at);
-	CUresult result = gm_pool_map(pool, at, NULL, bytes, gm_pool_piece(pool, bytes));
-	return result == CUDA_ERROR_OUT_OF_MEMORY ? step_grow_in_pieces(pool, want) : result;
+	return gm_pool_recall(pool) ? rest_map(pool, want) : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
 static CUresult step_drain(struct gm_pool *pool, struct gm_want want)
