@@ -45,12 +45,13 @@ struct gm_module {
 	/* By the trim thread: when is memory of the module due to be returned? UINT64_MAX: not
 	 * before the module calls a function of idle/trim.h. */
 	uint64_t (*trim_next)(void);
-	/* Return memory that is due at `now`. Returns bytes; may wait for the GPU. */
+	/* Return memory that is due at `now`; needs trim_next. Returns bytes; may wait for the GPU.
+	 */
 	uint64_t (*trim)(uint64_t now);
 
-	/* Return unused memory of a device's pool to that pool. `bytes`: of the allocation that
-	 * lacks memory; UINT64_MAX: unknown; 0: only what nobody needs. Returns bytes; may wait for
-	 * the GPU. */
+	/* A call lacks memory: return unused memory of a device's pool to that pool. `bytes`: of
+	 * the allocation that lacks memory; UINT64_MAX: unknown; 0: only what nobody needs. Returns
+	 * bytes; may wait for the GPU. */
 	uint64_t (*reclaim)(unsigned ordinal, uint64_t bytes);
 
 	/* Set the module's members of `sample`: bytes of the device that the driver reserves for it

@@ -76,7 +76,7 @@ void gm_hot_await(struct gm_pool *pool);
  * segment is open, and its event gets that number (context/order.h). */
 uint64_t gm_hot_stamp(struct gm_pool *pool);
 
-/* --- the lock of the stock is held --- */
+/* --- stocks; the caller has the lock of the stock's shelf, of the pool's stock the pool's --- */
 
 /* Change the bytes of a stock, and the live counters. */
 void gm_hot_count(struct gm_hot *hot, uint64_t by);

@@ -2,7 +2,7 @@
 # awk -v srcdir=DIR -v name=NAME -v title=TITLE -f find.awk TEST...: print the test of that name: tests/unit/test_NAME;
 # else the test whose path or end of a path is NAME, with or without .bats or .sh: `sleep`, `core/heap`,
 # tests/preload/log.bats. If there are several, or none, or if TITLE is in no title of its tests, say so on standard
-# error and fail.
+# error and fail. With a TITLE, NAME is a .bats file where there is one.
 function without_suffix(test) {
 	sub(/\.(bats|sh)$/, "", test)
 	return test
@@ -32,11 +32,18 @@ function distance(a, b,    i, j, above, here) {
 	return above[length(b)]
 }
 
-function is_near(test,    own) {
-	own = without_suffix(test)
-	sub(/.*\//, "", own)
-	sub(/^test_/, "", own)
-	return index(own, name) || distance(own, name) <= (length(name) < 6 ? 1 : 2)
+# Without its folders, test_ and its suffix.
+function bare(test) {
+	test = without_suffix(test)
+	sub(/.*\//, "", test)
+	sub(/^test_/, "", test)
+	return test
+}
+
+function is_near(test,    own, short) {
+	own = bare(test)
+	short = bare(name)
+	return index(own, short) || distance(own, short) <= (length(short) < 6 ? 1 : 2)
 }
 
 # Of a .bats file, whether a title contains the given one.
@@ -54,6 +61,7 @@ function fail(message) {
 BEGIN {
 	if (name == "")
 		fail("give a test: make test T=limbo, T=sleep, or T=tests/preload/log.bats")
+	sub(/\.c$/, "", name)
 	for (i = 1; i < ARGC; i++) {
 		test = ARGV[i]
 		if (ends_with(test, "test_" name))
@@ -66,8 +74,14 @@ BEGIN {
 		if (is_near(test))
 			near = near " " test
 	}
+	if (title != "" && count)
+		unit = ""
 	if (!unit && count > 1)
 		fail("T=" name " is several tests; give one of" all)
+	if (!unit && !count && (getline line <(srcdir "/" name)) >= 0)
+		fail(name " is in no list: add it to that of the local.mk of its folder")
+	if (!unit && !count && (getline line <(srcdir "/tests/unit/test_" bare(name) ".c")) >= 0)
+		fail("tests/unit/test_" bare(name) ".c is in no list: add it to UNIT_TESTS in a .mk of tests/unit")
 	if (!unit && !count)
 		fail("no test is named " name ": neither tests/unit/test_" name " nor, below tests/, " name ", " name ".bats or " \
 			name ".sh; near:" (near ? near : " none"))

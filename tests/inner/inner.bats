@@ -74,6 +74,7 @@ tests/a/run.sh' ]
 	finds tests/unit/test_a a $tests
 	finds tests/unit/test_b test_b $tests
 	finds tests/unit/test_b tests/unit/test_b $tests
+	finds tests/unit/test_b tests/unit/test_b.c $tests
 	finds tests/preload/a.bats a.bats $tests
 	finds tests/preload/a.bats preload/a $tests
 	finds tests/bench/h.bats bench/h $tests
@@ -90,6 +91,9 @@ tests/a/run.sh' ]
 	refuses 'give a test: make test T=limbo, T=sleep, or T=tests/preload/log.bats' ''
 	refuses "no title of tests/preload/fill.bats contains 'fill.bats'" fill fill.bats
 	refuses 'ONLY is for .bats files: tests/unit/test_limbo runs all its tests' limbo drain
+	refuses 'no test is named tests/x/limbos.bats: neither tests/unit/test_tests/x/limbos.bats nor, below tests/, tests/x/limbos.bats, tests/x/limbos.bats.bats or tests/x/limbos.bats.sh; near: tests/unit/test_limbo' \
+		tests/x/limbos.bats
+	refuses 'tests/inner/find.awk is in no list: add it to that of the local.mk of its folder' tests/inner/find.awk
 	run make -s --no-print-directory test T=nosuch
 	[ "$status" -eq 2 ]
 	[ "${lines[0]}" = 'make test: no test is named nosuch: neither tests/unit/test_nosuch nor, below tests/, nosuch, nosuch.bats or nosuch.sh; near: none' ]
@@ -138,7 +142,7 @@ record() {
 	git add .
 	git -c user.name=a -c user.email=a@a commit -qm 1
 	[ "$(of src/pool/x.c | xargs)" = 'tests/unit/test_c tests/unit/test_d tests/unit/test_x tests/preload/x.bats tests/preload/x_y.bats' ]
-	[ "$(cat err)" = "tests-of: records has no record of src/pool/x.c, which \`make mutants MUTANTS=0\` writes; by includes and names alone:" ]
+	[ "$(cat err)" = "tests-of: records has no record of src/pool/x.c, which \`make mutants MUTANTS=0\` writes; by includes and names alone, more tests may run it:" ]
 
 	record tests/unit/test_a '"1": [1], "2": []'
 	record tests/preload/e.bats '"1": [1], "2": ["all"], "3": [1]'

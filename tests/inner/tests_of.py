@@ -82,14 +82,14 @@ def main():
     source, records, path, *tests = sys.argv[1:]
     if os.path.exists(path):
         path = os.path.relpath(path, source)
-    if not os.path.isfile(os.path.join(source, path)):
+    if not path or not os.path.isfile(os.path.join(source, path)):
         say("there is no file '%s': give one of the project, as in make tests-of F=src/pool/limbo.c" % path)
         sys.exit(2)
     known = recorded(source, records, path, tests)
     by_name = Names(source, path)
     others = [test for test in tests if test not in known and by_name.tell(test)]
     if not known:
-        say("%s has no record of %s, which `make mutants MUTANTS=0` writes; by includes and names alone:" % (records, path))
+        say("%s has no record of %s, which `make mutants MUTANTS=0` writes; by includes and names alone, more tests may run it:" % (records, path))
     elif len(known) < len(tests):
         say("%d of %d tests have a record; of the rest those whose includes or names speak of %s have no number" % (
             len(known), len(tests), path))
