@@ -7,7 +7,7 @@
  *     life.c      cuInit    start                     memory/device.c  pool_config, _made, _ready
  *                 fork      forget                    context/         context_gone
  *                 exit      exits, report              block/, memory/ reclaim
- *     call.c      the end of a handler: due, leave    memory/          reserved
+ *     modules.c   the end of a handler: due, leave    memory/          reserved
  *                                                     idle/trim.c      trim_next, trim
  *
  * Any thread, no lock held, unless said otherwise.

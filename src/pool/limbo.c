@@ -198,8 +198,8 @@ static struct gm_bag limbo_take(struct gm_pool *pool, struct gm_shelf *shelf, ui
  *                                                   for a bag of the largest blocks has few
  *     lack    LEAST blocks                          a block
  *
- * Three functions: one for all made deferred pairs 1% slower on an H200 (tests/bench/results/
- * 2026-11-30-H200-turns).
+ * Three functions, since one for all made deferred pairs 1% slower on an H200:
+ * tests/bench/results/2026-11-30-H200-turns.
  */
 
 /* Is it time to seal the bag? At least one of its blocks is new. */

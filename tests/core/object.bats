@@ -5,7 +5,6 @@
 setup() {
 	. "$BATS_TEST_DIRNAME/../preload/behaviour.bash"
 	CORE=$PWD/.libs/libgpumem-core.so.0
-	MAP=$BATS_TEST_DIRNAME/../../core/libgpumem-core.map
 	HEADER=$BATS_TEST_DIRNAME/../../api/gpumem.h
 }
 
