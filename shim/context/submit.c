@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/entries.h"
 #include "base/loaded.h"
 #include "base/msg.h"
 #include "knob/knob.h"
@@ -23,9 +24,13 @@
  * register memory of the program they set SYNC_MEMOPS or get a handle, which waits; otherwise they
  * copy by the driver's functions. */
 static const char *const names[] = {
-	"libibverbs.", "libgdrapi.",  "libucp.",     "libfabric.",	  "libcxi.",
-	"libpsm",      "libnvoptix.", "libnvcuvid.", "libnvidia-encode.",
+	"libgdrapi.", "libucp.",     "libfabric.",  "libcxi.",
+	"libpsm",     "libnvoptix.", "libnvcuvid.", "libnvidia-encode.",
 };
+/* NCCL loads it on each machine. Without a device it registers nothing. */
+static const char *const verbs[] = {"libibverbs."};
+#define VERBS_FOLDER "/dev/infiniband"
+#define VERBS_DEVICE "uverbs"
 
 static const struct gm_order_ops *pool_order; /* NULL: the pools sync or defer */
 
@@ -110,6 +115,14 @@ void gm_submit_stream_ends(CUstream stream)
 
 /* --- reasons against early reuse of memory --- */
 
+static const char *unordered_find(void)
+{
+	const char *found = gm_loaded_find(names, sizeof names / sizeof *names);
+	if (!found && gm_entries_have(VERBS_FOLDER, VERBS_DEVICE))
+		found = gm_loaded_find(verbs, 1);
+	return found;
+}
+
 /* The loader has one lock for the process, so it is asked once a tick of the coarse clock, some
  * milliseconds. A library takes longer to register memory. Programs have hundreds of objects, so
  * the list is read again only after a load. */
@@ -124,7 +137,7 @@ static bool order_may(void)
 	unsigned long long now = gm_loaded_changes();
 	if (now == atomic_load_explicit(&seen, memory_order_relaxed))
 		return true;
-	const char *found = gm_loaded_find(names, sizeof names / sizeof *names);
+	const char *found = unordered_find();
 	if (found) {
 		gm_order_forbid(found, "uses memory in no order of streams");
 		return false;

@@ -9,19 +9,12 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/entries.h"
 #include "base/sys.h"
 
 #define WORDS (sizeof(cpu_set_t) / sizeof(unsigned long))
 
 static atomic_ulong known[WORDS];
-
-struct entry { /* of getdents64 */
-	uint64_t inode;
-	int64_t next;
-	uint16_t length;
-	uint8_t type;
-	char name[];
-};
 
 /* Add the cores of a thread; 0: the calling one. */
 static void thread_learn(pid_t thread)
@@ -39,20 +32,19 @@ void gm_cores_begin(void)
 	thread_learn(0);
 }
 
+static bool entry_learn(void *arg, const char *name)
+{
+	(void)arg;
+	thread_learn((pid_t)strtol(name, NULL, 10));
+	return false;
+}
+
 void gm_cores_learn(void)
 {
-	_Alignas(8) char entries[2048];
-	long n;
 	int folder = gm_sys_open("/proc/self/task", O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
 	if (folder < 0)
 		return;
-	while ((n = syscall(SYS_getdents64, folder, entries, sizeof entries)) > 0)
-		for (long at = 0; at < n;) {
-			const struct entry *entry = (const struct entry *)(entries + at);
-			if (entry->name[0] != '.')
-				thread_learn((pid_t)strtol(entry->name, NULL, 10));
-			at += entry->length;
-		}
+	gm_entries_visit(folder, entry_learn, NULL);
 	gm_sys_close(folder);
 }
 

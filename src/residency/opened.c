@@ -13,6 +13,7 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
+#include "base/entries.h"
 #include "base/sys.h"
 
 #define FOLDER "/proc/self/fd"
@@ -70,26 +71,21 @@ static bool descriptor_check(const char *number, char *name, size_t size)
 	return !gm_opened_is_harmless(path, major(found.st_rdev)) && name_set(name, size, path);
 }
 
-/* As in linux/dirent.h, for which the C library has no header. */
-struct entry {
-	uint64_t inode, next;
-	uint16_t length;
-	unsigned char type;
-	char name[];
+struct finding {
+	char *name;
+	size_t size;
 };
+
+static bool entry_check(void *arg, const char *number)
+{
+	const struct finding *found = arg;
+	return descriptor_check(number, found->name, found->size);
+}
 
 static bool descriptors_check(int folder, char *name, size_t size)
 {
-	_Alignas(8) char entries[4096];
-	long n;
-	while ((n = syscall(SYS_getdents64, folder, entries, sizeof entries)) > 0)
-		for (long at = 0; at < n;) {
-			const struct entry *entry = (const struct entry *)(entries + at);
-			if (entry->name[0] != '.' && descriptor_check(entry->name, name, size))
-				return true;
-			at += entry->length;
-		}
-	return n < 0 && name_set(name, size, FOLDER);
+	int found = gm_entries_visit(folder, entry_check, &(struct finding){name, size});
+	return found > 0 || (found < 0 && name_set(name, size, FOLDER));
 }
 
 /* --- mappings, which keep a device open when its descriptor is closed --- */

@@ -115,7 +115,7 @@ counted() {
 
 @test "ordered: a library that uses memory in no order of streams makes frees deferred, with one line (R9)" {
 	local name
-	for name in libibverbs.so.1 libgdrapi.so.2 libucp.so.0 libnvoptix.so.1 libnvcuvid.so.1 libnvidia-encode.so.1; do
+	for name in libgdrapi.so.2 libucp.so.0 libnvoptix.so.1 libnvcuvid.so.1 libnvidia-encode.so.1; do
 		cp "$PROGRAMS/libucp.so.0" "$BATS_TEST_TMPDIR/$name"
 		preloaded env LD_PRELOAD="${SANITIZE_LIB:+$SANITIZE_LIB:}$LIBRARY:$BATS_TEST_TMPDIR/$name" "$PROGRAMS/ordered" reuse show \
 			>"$BATS_TEST_TMPDIR/shown" 2>"$BATS_TEST_TMPDIR/said"
@@ -123,6 +123,20 @@ counted() {
 		[ "$(grep -c 'intact: 1' "$BATS_TEST_TMPDIR/shown")" -eq 4 ]
 		[ "$(cat "$BATS_TEST_TMPDIR/said")" = "gpumem: GPUMEM_FREE=ordered acts as defer: $name uses memory in no order of streams" ]
 	done
+}
+
+@test "ordered: libibverbs, which NCCL loads, makes frees deferred on machines with a device of it alone" {
+	cp "$PROGRAMS/libucp.so.0" "$BATS_TEST_TMPDIR/libibverbs.so.1"
+	preloaded env LD_PRELOAD="${SANITIZE_LIB:+$SANITIZE_LIB:}$LIBRARY:$BATS_TEST_TMPDIR/libibverbs.so.1" "$PROGRAMS/ordered" reuse show \
+		>"$BATS_TEST_TMPDIR/shown" 2>"$BATS_TEST_TMPDIR/said"
+	refute grep -q 'intact: 0' "$BATS_TEST_TMPDIR/shown"
+	if compgen -G '/dev/infiniband/uverbs*' >/dev/null; then
+		refute grep -q 'used again: 1' "$BATS_TEST_TMPDIR/shown"
+		grep -q 'acts as defer: libibverbs.so.1 uses memory in no order of streams' "$BATS_TEST_TMPDIR/said"
+	else
+		grep -q 'used again: 1' "$BATS_TEST_TMPDIR/shown"
+		[ ! -s "$BATS_TEST_TMPDIR/said" ]
+	fi
 }
 
 @test "ordered: the function tables that NVIDIA's libraries request leave the mode on" {

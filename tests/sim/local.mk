@@ -10,7 +10,7 @@ EXTRA_DIST += %D%/cudart.c %D%/cudart.h %D%/cudart_calls.def %D%/cudart_memory.c
 # -O1: a third less time to compile, for every quickstart.
 sim_compile = $(CC) $(DEFS) $(DEFAULT_INCLUDES) $(AM_CPPFLAGS) $(CPPFLAGS) $(AM_CFLAGS) $(CFLAGS:-O2=-O1) -fPIC
 sim_link = -shared -Wl,-z,defs -Wl,-z,nodelete $(LDFLAGS)
-sim_base = src/base/array.c src/base/cores.c src/base/escape.c src/base/fd.c src/base/lock.c src/base/msg.c src/base/size.c src/base/sys.c src/base/thread.c
+sim_base = src/base/array.c src/base/cores.c src/base/entries.c src/base/escape.c src/base/fd.c src/base/lock.c src/base/msg.c src/base/size.c src/base/sys.c src/base/thread.c
 sim_libcuda_sources = $(sim_base) $(sim_c_files)
 sim_cudart_objects = %D%/lib/cudart.o %D%/lib/cudart_memory.o %D%/lib/cudart_stream.o
 
