@@ -4,7 +4,7 @@
 # tests/gpu/results has the newest run of each kind on each GPU, and the older ones that documents cite.
 GPU_BUILT = runtime cycles turns limits idle ipc late ordered capture peer pair many blas fft sparse thrust cub \
 	churn overrun aligned foreign_free inkernel inkernel_full inkernel_idle inkernel_many kernels40 \
-	bigblocks conditional faults graph hostchunk managed mapping neighbours questions roads
+	bigblocks checkpoint conditional faults graph hostchunk managed mapping mpi neighbours questions roads
 # Programs of README's walk to the source line: with debug information of the host code, and line numbers of
 # kernels.
 GPU_WALKED = words waves
@@ -12,7 +12,7 @@ GPU_WALKED = words waves
 GPU_SITED = sites_tree sites_twice sites_null sites_unload sites_cost
 LINES_COPIED = big.py frameworks.py named.py oom.py run.sh snapshot.py
 EXTRA_DIST += $(LINES_COPIED:%=%D%/lines/%)
-GPU_COPIED = cycled.sh repeated.sh sited.py sited.sh sites_cost.sh train.py with_cupy.py with_cupy_core.py with_cupy_inkernel.py with_jax.py with_nccl.py with_nccl_two.py with_numba.py with_torch_core.py with_torch_ipc.py with_torch_lt.py with_torch_recording.py with_torch_streams.py with_torch_tokens.py under.sh run.sh others.py others.txt roads.py
+GPU_COPIED = cycled.sh repeated.sh sited.py sited.sh sites_cost.sh train.py with_cupy.py with_cupy_core.py with_cupy_inkernel.py with_jax.py with_nccl.py with_nccl_two.py with_numba.py with_torch_compile.py with_torch_core.py with_torch_ipc.py with_torch_lt.py with_torch_processes.py with_torch_recording.py with_torch_streams.py with_torch_tokens.py with_torch_two.py under.sh run.sh others.py others.txt roads.py two.py
 dist_check_SCRIPTS += %D%/others.bats
 TESTS += %D%/others.bats
 EXTRA_DIST += %D%/gpu.h %D%/heap.h %D%/heap.cu %D%/hostchunk.h %D%/hostchunk_calls.h %D%/hostchunk_reach.h $(GPU_BUILT:%=%D%/%.cu) $(GPU_WALKED:%=%D%/%.cu) $(GPU_SITED:%=%D%/%.cu) $(GPU_COPIED:%=%D%/%) \
@@ -72,7 +72,7 @@ gpu-bundle: all api/gpumem_device.cuh
 	$(CC) -std=gnu11 -O2 $(CUDA_CPPFLAGS) $(ODD_SOURCES:%=$(top_srcdir)/%) -o gpu-bundle/odd \
 		-L$(CUDA_HOME)/lib64/stubs -lcuda -ldl -lpthread
 	$(MAKE) programs PROGRAMS_TO=gpu-bundle
-	cp $(GPU_COPIED:%=$(GPU_SRC)/%) gpu-bundle/
+	cp $(GPU_COPIED:%=$(GPU_SRC)/%) $(top_srcdir)/tests/bench/measure.py gpu-bundle/
 	cp -L $(CUDA_HOME)/lib64/libcudart.so.1[23] gpu-bundle/
 	cp .libs/libgpumem.so gpumemstat gpu-bundle/
 	cp -L .libs/libgpumem-core.so.0 gpu-bundle/

@@ -216,8 +216,23 @@ idle                300  4  pool  ./idle
 ipc                 120  9  pool  ./ipc
 ipc_native          120  9  any   GPUMEM_IPC=native ./ipc
 ipc_torch           180  2  pool  python3 with_torch_ipc.py
+mpi                 120  2  pool  ./mpi
+mpi_ordered         120  2  early GPUMEM_FREE=ordered ./mpi
+peer_ordered        120  1  pool  GPUMEM_FREE=ordered ./peer
+--
+checkpoint          240  3  pool  ./checkpoint
+--
+torch_processes     240  7  pool  python3 with_torch_processes.py
+torch_processes_ordered 240 7 pool GPUMEM_FREE=ordered python3 with_torch_processes.py
+torch_compile       300  1  pool  TORCHINDUCTOR_COMPILE_THREADS=1 python3 with_torch_compile.py
+torch_compile_ordered 300 1 pool  GPUMEM_FREE=ordered TORCHINDUCTOR_COMPILE_THREADS=1 python3 with_torch_compile.py
 nccl_two            240  2  pool  NCCL_NVLS_ENABLE=0 python3 with_nccl_two.py
+nccl_two_ordered    240  2  pool  GPUMEM_FREE=ordered NCCL_NVLS_ENABLE=0 python3 with_nccl_two.py
 nccl_two_ipc        240  2  pool  NCCL_NVLS_ENABLE=0 NCCL_CUMEM_ENABLE=0 python3 with_nccl_two.py
+ddp                 240  2  pool  NCCL_NVLS_ENABLE=0 python3 with_torch_two.py ddp
+ddp_ordered         240  2  early GPUMEM_FREE=ordered PYTORCH_NO_CUDA_MEMORY_CACHING=1 NCCL_NVLS_ENABLE=0 python3 with_torch_two.py ddp
+fsdp                240  2  pool  NCCL_NVLS_ENABLE=0 python3 with_torch_two.py fsdp
+fsdp_ordered        240  2  early GPUMEM_FREE=ordered PYTORCH_NO_CUDA_MEMORY_CACHING=1 NCCL_NVLS_ENABLE=0 python3 with_torch_two.py fsdp
 --
 late                120  1  any   ./late
 --
