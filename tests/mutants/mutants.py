@@ -7,7 +7,8 @@
 
 What takes longer than a budget, or another build, waits until all mutants have been tried without it. equivalent.txt lists mutants that
 change nothing a test could see, and why. Everything is kept below mutants/ in the build folder; a second run goes on where
-the first was stopped, and a run of a later commit keeps what is known of its lines.
+the first was stopped, and a run of a later commit keeps what is known of its lines. STATE, which is committed, has the
+judgements of a run that goes on in another build folder.
 """
 import argparse
 import collections
@@ -27,7 +28,10 @@ import covered
 import judge
 import sites
 
-FOLDERS = ("shim/", "src/pool/", "src/context/", "src/log/", "src/heap/")
+FOLDERS = ("shim/", "src/pool/", "src/context/", "src/copy/", "src/residency/", "src/rpc/", "src/stack/", "src/log/", "src/heap/")
+NEW = 4             # a line that is new since a commit is drawn this many times as often as another
+RATED = 10          # mutants whose judgement gives the rate
+SLOW, FEWER = 120, 60  # seconds of a worker for a mutant beyond which a run makes only this many
 LEAST = 0.95        # least part of mutants to be caught
 EQUIVALENT = 0.05   # largest part that may be listed as equivalent
 ROW = re.compile(r"([^#\s]\S*) @ (.*) => (.*) @ (.*)$")
@@ -58,14 +62,26 @@ def all_mutations(tree):
                 yield from sites.mutations(path, file.read())
 
 
-def draw(tree, seed):
-    """One mutation of each line, in a random order."""
+def lines_since(source, since, commit):
+    """{(path, line)} of a commit that an older one did not have."""
+    found, path = set(), None
+    for line in builds.answer(["git", "diff", "-U0", "-M", since, commit, "--", *FOLDERS], source).splitlines():
+        if line.startswith("+++ "):
+            path = line[6:]
+        elif covered.HUNK.match(line):
+            _, _, now, lines = covered.HUNK.match(line).groups()
+            found.update((path, int(now) + i) for i in range(int(lines or 1)))
+    return found
+
+
+def draw(tree, seed, new=()):
+    """One mutation of each line, in a random order, in which lines of `new` come earlier."""
     lines = collections.defaultdict(list)
     for mutation, text in all_mutations(tree):
         lines[mutation.path, mutation.line].append((mutation, text))
     chance = random.Random(seed)
-    order = sorted(lines)
-    chance.shuffle(order)
+    keys = {line: chance.random() ** (1 / (NEW if line in new else 1)) for line in sorted(lines)}
+    order = sorted(lines, key=keys.get, reverse=True)
     return [chance.choice(lines[line]) for line in order]
 
 
@@ -87,10 +103,10 @@ class Results:
     A survivor is open again if more tests are known to run its line now.
     """
 
-    def __init__(self, file, commit, judging):
+    def __init__(self, file, commit, judging, state):
         self.file, self.commit, self.known = file, commit, {}
-        if os.path.exists(file):
-            with open(file, encoding="utf-8") as rows:
+        for name in filter(os.path.exists, (state, file)):
+            with open(name, encoding="utf-8") as rows:
                 for row in map(json.loads, rows):
                     if row["commit"] == commit:
                         stage = judging.is_left(row["mutation"], row)
@@ -99,6 +115,14 @@ class Results:
                         elif row["verdict"] == "open":
                             row = dict(row, verdict="survived")
                         self.known[tuple(row["mutation"])] = row
+
+    def keep(self, name):
+        """Write what a run in another build folder needs to go on. A mutant that is caught is judged."""
+        with open(name, "w", encoding="utf-8") as file:
+            for mutation, row in list(self.known.items()):
+                row = dict(row, mutation=mutation, passed=[] if row["verdict"] == "caught" else row["passed"])
+                if "commit" in row:
+                    file.write(json.dumps(row) + "\n")
 
     def put(self, mutation, row):
         row = dict(row, commit=self.commit, mutation=mutation)
@@ -111,7 +135,7 @@ class Work:
     """Hands out the mutants to judge, stage by stage (judge.py)."""
 
     def __init__(self, order, n, results, equivalent):
-        self.order, self.n, self.results, self.lock, self.taken = order, n, results, threading.Lock(), set()
+        self.order, self.n, self.results, self.lock, self.taken, self.rated = order, n, results, threading.Lock(), set(), None
         for mutation, _ in order:
             if (mutation.path, mutation.old, mutation.new) in equivalent:
                 results.known[tuple(mutation)] = {"verdict": "equivalent", "seconds": 0, "test": None, "passed": []}
@@ -149,6 +173,15 @@ class Work:
         with self.lock:
             self.results.put(mutation, row)
             self.taken.discard(mutation)
+            self.rate()
+
+    def rate(self):
+        """Say how long a mutant takes, once; make fewer if that is long."""
+        took = [row["seconds"] for row in self.results.known.values() if row["verdict"] == "caught"]
+        if not self.rated and len(took) >= RATED:
+            self.rated = sum(took) / len(took)
+            self.n = min(self.n, FEWER) if self.rated > SLOW else self.n
+            say("# %.0f s of a worker a mutant that is caught: %d mutants" % (self.rated, self.n))
 
 
 def labour(work, judging, copy):
@@ -184,8 +217,9 @@ def report(found, seed, commit):
     return n and count["caught"] + count["equivalent"] >= LEAST * n and count["equivalent"] <= EQUIVALENT * n
 
 
-def stop(*_):
-    """make removes its unfinished files."""
+def stop(results):
+    """What is known is kept; make removes its unfinished files."""
+    results.keep(os.path.join(os.path.dirname(results.file), "STATE"))
     for process in list(builds.under_way):
         builds.kill(process, signal.SIGTERM)
         process.wait()
@@ -194,7 +228,7 @@ def stop(*_):
 
 def main():
     parser = argparse.ArgumentParser()
-    for name in ("source", "build", "configure", "device-code", "seed", "commit", "again", "tests"):
+    for name in ("source", "build", "configure", "device-code", "seed", "commit", "again", "tests", "since"):
         parser.add_argument("--" + name)
     parser.add_argument("--jobs", type=int)
     parser.add_argument("n", type=int)
@@ -211,16 +245,18 @@ def main():
     if options.again:
         order = named(copies[0].tree, read_rows(options.again))
     else:
-        order = draw(copies[0].tree, seed)
-    results = Results(os.path.join(top, "results"), commit, judging)
+        since = builds.answer(["git", "rev-parse", options.since], options.source) if options.since else None
+        order = draw(copies[0].tree, seed, lines_since(options.source, since, commit) if since else ())
+    results = Results(os.path.join(top, "results"), commit, judging, os.path.join(options.source, "tests/mutants/STATE"))
     work = Work(order, options.n, results, read_rows(os.path.join(options.source, "tests/mutants/equivalent.txt")))
     for mutation, row in results.known.items():
         judging.chances.learn(mutation[0], row)
     for sign in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(sign, stop)
+        signal.signal(sign, lambda *_: stop(results))
     with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
         for done in [pool.submit(labour, work, judging, copy) for copy in copies]:
             done.result()
+    results.keep(os.path.join(top, "STATE"))
     sys.exit(not report(work.verdicts()[0], seed, commit))
 
 
