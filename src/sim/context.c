@@ -21,6 +21,8 @@ static CUresult context_state(const struct sim_context *ctx)
 
 CUresult sim_check_current(void)
 {
+	if (sim_me.hosting) /* its thread has no context, and can have none */
+		return CUDA_ERROR_NOT_PERMITTED;
 	return context_state(sim_current());
 }
 

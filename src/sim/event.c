@@ -65,6 +65,12 @@ static void event_recorded(struct sim_event *event)
 	event->capture = NULL;
 }
 
+static bool event_is_of(const struct sim_event *event, const struct sim_context *ctx)
+{
+	const struct sim_context *mine = event->ctx->origin ? event->ctx->origin : event->ctx;
+	return mine == (ctx->origin ? ctx->origin : ctx);
+}
+
 CUresult sim_cuEventRecordWithFlags(CUevent handle, CUstream stream, unsigned flags)
 {
 	struct sim_event *event;
@@ -74,7 +80,7 @@ CUresult sim_cuEventRecordWithFlags(CUevent handle, CUstream stream, unsigned fl
 		result = sim_stream_of(stream, &s);
 	if (result == CUDA_SUCCESS && flags & ~(unsigned)CU_EVENT_RECORD_EXTERNAL)
 		result = CUDA_ERROR_INVALID_VALUE;
-	if (result == CUDA_SUCCESS && s->ctx != event->ctx)
+	if (result == CUDA_SUCCESS && !event_is_of(event, s->ctx))
 		result = CUDA_ERROR_INVALID_HANDLE;
 	if (result == CUDA_SUCCESS)
 		result = sim_enqueue(s, NULL);
@@ -107,14 +113,11 @@ static void moments_leave_out(struct sim_moments *moments)
 	moments->n = kept;
 }
 
-CUresult sim_cuCtxRecordEvent(CUcontext ctx_handle, CUevent handle)
+CUresult sim_event_record_context(struct sim_context *ctx, CUevent handle)
 {
 	struct sim_event *event;
-	struct sim_context *ctx;
-	CUresult result = sim_context_of(ctx_handle, &ctx);
-	if (result == CUDA_SUCCESS)
-		result = event_find(handle, &event);
-	if (result == CUDA_SUCCESS && event->ctx != ctx)
+	CUresult result = event_find(handle, &event);
+	if (result == CUDA_SUCCESS && !event_is_of(event, ctx))
 		result = CUDA_ERROR_INVALID_HANDLE;
 	if (result == CUDA_SUCCESS)
 		result = sim_capture_context(ctx);
@@ -124,6 +127,13 @@ CUresult sim_cuCtxRecordEvent(CUcontext ctx_handle, CUevent handle)
 	result = sim_moments_of_context(&event->moments, ctx);
 	moments_leave_out(&event->moments);
 	return result;
+}
+
+CUresult sim_cuCtxRecordEvent(CUcontext ctx_handle, CUevent event)
+{
+	struct sim_context *ctx;
+	CUresult result = sim_context_of(ctx_handle, &ctx);
+	return result == CUDA_SUCCESS ? sim_event_record_context(ctx, event) : result;
 }
 
 /* Work that runs only when a graph is launched can be awaited neither by the program nor by the

@@ -234,7 +234,9 @@ static CUresult export_enter(enum sim_symbol symbol)
 	}
 	if (!(flags & SIM_EARLY) && !sim.ready)
 		return CUDA_ERROR_NOT_INITIALIZED;
-	result = flags & SIM_CTX ? sim_check_current() : CUDA_SUCCESS;
+	if (sim_me.hosting && !(flags & (SIM_EARLY | SIM_HOSTED)))
+		return CUDA_ERROR_NOT_PERMITTED;
+	result = flags & SIM_CTX && !sim_me.hosting ? sim_check_current() : CUDA_SUCCESS;
 	return result == CUDA_SUCCESS && calls.need[symbol] ? call_charge(symbol) : result;
 }
 

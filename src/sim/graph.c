@@ -73,7 +73,7 @@ CUresult sim_cuGraphGetNodes(CUgraph handle, CUgraphNode *nodes, size_t *count)
 
 CUresult sim_cuGraphExecDestroy(CUgraphExec handle);
 
-static CUresult graph_instantiate(CUgraphExec *out, CUgraph handle)
+static CUresult graph_instantiate(CUgraphExec *out, CUgraph handle, unsigned long long flags)
 {
 	struct sim_graph *graph;
 	CUresult result = sim_graph_of(handle, &graph);
@@ -97,6 +97,8 @@ static CUresult graph_instantiate(CUgraphExec *out, CUgraph handle)
 		exec->nodes.at[exec->nodes.n++] = node;
 		exec->steps.at[exec->steps.n++] = work;
 	}
+	exec->on_device = flags & CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH;
+	exec->uploaded = flags & CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD;
 	sim_list_add(&sim.execs, &exec->node);
 	*out = (CUgraphExec)exec;
 	return CUDA_SUCCESS;
@@ -109,7 +111,7 @@ CUresult sim_cuGraphInstantiate_v2(CUgraphExec *out, CUgraph graph, CUgraphNode 
 		*error_node = NULL;
 	if (text && size)
 		*text = '\0';
-	return graph_instantiate(out, graph);
+	return graph_instantiate(out, graph, 0);
 }
 
 CUresult sim_cuGraphInstantiate(CUgraphExec *out, CUgraph graph, CUgraphNode *error_node,
@@ -120,7 +122,7 @@ CUresult sim_cuGraphInstantiate(CUgraphExec *out, CUgraph graph, CUgraphNode *er
 
 CUresult sim_cuGraphInstantiateWithFlags(CUgraphExec *out, CUgraph graph, unsigned long long flags)
 {
-	return flags & ~0xfull ? CUDA_ERROR_INVALID_VALUE : graph_instantiate(out, graph);
+	return flags & ~0xfull ? CUDA_ERROR_INVALID_VALUE : graph_instantiate(out, graph, flags);
 }
 
 CUresult sim_cuGraphInstantiateWithParams(CUgraphExec *out, CUgraph graph,
@@ -128,7 +130,7 @@ CUresult sim_cuGraphInstantiateWithParams(CUgraphExec *out, CUgraph graph,
 {
 	if (!params)
 		return CUDA_ERROR_INVALID_VALUE;
-	CUresult result = graph_instantiate(out, graph);
+	CUresult result = graph_instantiate(out, graph, params->flags);
 	params->hErrNode_out = NULL;
 	params->result_out = result == CUDA_SUCCESS ? CUDA_GRAPH_INSTANTIATE_SUCCESS
 						    : CUDA_GRAPH_INSTANTIATE_ERROR;
@@ -142,7 +144,7 @@ static CUresult exec_update(CUgraphExec handle, CUgraph graph)
 	struct sim_exec *exec, *from;
 	CUresult result = sim_exec_of(handle, &exec);
 	if (result == CUDA_SUCCESS)
-		result = graph_instantiate(&other, graph);
+		result = graph_instantiate(&other, graph, 0);
 	if (result != CUDA_SUCCESS)
 		return result;
 	from = (struct sim_exec *)other;
@@ -189,6 +191,8 @@ CUresult sim_cuGraphLaunch(CUgraphExec handle, CUstream stream)
 	CUresult result = sim_exec_of(handle, &exec);
 	if (result == CUDA_SUCCESS)
 		result = sim_stream_of(stream, &s);
+	if (result == CUDA_SUCCESS && exec->on_device && !s->capture)
+		return sim_launched_begin(exec, s);
 	for (size_t i = 0; result == CUDA_SUCCESS && i < exec->steps.n; i++) {
 		exec->steps.at[i]->refs++;
 		result = sim_enqueue(s, exec->steps.at[i]);
@@ -201,7 +205,11 @@ CUresult sim_cuGraphUpload(CUgraphExec handle, CUstream stream)
 	struct sim_exec *exec;
 	struct sim_stream *s;
 	CUresult result = sim_exec_of(handle, &exec);
-	return result == CUDA_SUCCESS ? sim_stream_of(stream, &s) : result;
+	if (result == CUDA_SUCCESS)
+		result = sim_stream_of(stream, &s);
+	if (result == CUDA_SUCCESS)
+		exec->uploaded = true;
+	return result;
 }
 
 CUresult sim_cuGraphExecDestroy(CUgraphExec handle)

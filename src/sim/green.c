@@ -29,6 +29,28 @@ CUresult sim_cuDeviceGetDevResource(CUdevice device, CUdevResource *out, CUdevRe
 	return CUDA_SUCCESS;
 }
 
+/* In groups of 8, the least of an H100. */
+CUresult sim_cuDevSmResourceSplitByCount(CUdevResource *out, unsigned *count,
+					 const CUdevResource *input, CUdevResource *rest,
+					 unsigned flags, unsigned least)
+{
+	if (!count || !input || input->type != CU_DEV_RESOURCE_TYPE_SM || flags > 3 ||
+	    least > input->sm.smCount)
+		return CUDA_ERROR_INVALID_VALUE;
+	unsigned each = least ? (least + 7) / 8 * 8 : 8, most = input->sm.smCount / each;
+	unsigned made = out && *count < most ? *count : most;
+	for (unsigned i = 0; out && i < made; i++) {
+		out[i] = *input;
+		out[i].sm.smCount = each;
+	}
+	if (rest) {
+		*rest = *input;
+		rest->sm.smCount -= made * each;
+	}
+	*count = made;
+	return CUDA_SUCCESS;
+}
+
 CUresult sim_cuDevResourceGenerateDesc(CUdevResourceDesc *out, CUdevResource *resources,
 				       unsigned count)
 {
@@ -76,6 +98,47 @@ CUresult sim_cuCtxFromGreenCtx(CUcontext *out, CUgreenCtx handle)
 	if (result == CUDA_SUCCESS)
 		*out = sim_context_handle(green->derived);
 	return result;
+}
+
+CUresult sim_cuGreenCtxGetDevResource(CUgreenCtx handle, CUdevResource *out, CUdevResourceType type)
+{
+	struct green *green;
+	CUresult result = green_find(handle, &green);
+	return result == CUDA_SUCCESS
+		       ? sim_cuDeviceGetDevResource((CUdevice)green->derived->device, out, type)
+		       : result;
+}
+
+/* The event may be of any context of the same device. */
+CUresult sim_cuGreenCtxRecordEvent(CUgreenCtx handle, CUevent event)
+{
+	struct green *green;
+	CUresult result = green_find(handle, &green);
+	return result == CUDA_SUCCESS ? sim_event_record_context(green->derived, event) : result;
+}
+
+CUresult sim_cuGreenCtxWaitEvent(CUgreenCtx handle, CUevent event)
+{
+	struct green *green;
+	CUresult result = green_find(handle, &green);
+	return result == CUDA_SUCCESS
+		       ? sim_cuCtxWaitEvent(sim_context_handle(green->derived), event)
+		       : result;
+}
+
+CUresult sim_cuStreamGetGreenCtx(CUstream handle, CUgreenCtx *out)
+{
+	struct sim_stream *s;
+	CUresult result = sim_stream_of(handle, &s);
+	if (result == CUDA_SUCCESS && !out)
+		result = CUDA_ERROR_INVALID_VALUE;
+	if (result != CUDA_SUCCESS)
+		return result;
+	*out = NULL;
+	for (struct sim_node *n = greens.first; n; n = n->next)
+		if (((struct green *)n)->derived == s->ctx)
+			*out = (CUgreenCtx)n;
+	return CUDA_SUCCESS;
 }
 
 CUresult sim_cuGreenCtxStreamCreate(CUstream *out, CUgreenCtx handle, unsigned flags, int priority)
@@ -142,6 +205,38 @@ CUresult sim_cuGreenCtxStreamCreate(CUstream *out, CUgreenCtx handle, unsigned f
 CUresult sim_cuGreenCtxDestroy(CUgreenCtx handle)
 {
 	(void)handle;
+	return CUDA_ERROR_NOT_SUPPORTED;
+}
+
+CUresult sim_cuDevSmResourceSplitByCount(CUdevResource *out, unsigned *count,
+					 const CUdevResource *input, CUdevResource *rest,
+					 unsigned flags, unsigned least)
+{
+	(void)out, (void)count, (void)input, (void)rest, (void)flags, (void)least;
+	return CUDA_ERROR_NOT_SUPPORTED;
+}
+
+CUresult sim_cuGreenCtxGetDevResource(CUgreenCtx handle, CUdevResource *out, CUdevResourceType type)
+{
+	(void)handle, (void)out, (void)type;
+	return CUDA_ERROR_NOT_SUPPORTED;
+}
+
+CUresult sim_cuGreenCtxRecordEvent(CUgreenCtx handle, CUevent event)
+{
+	(void)handle, (void)event;
+	return CUDA_ERROR_NOT_SUPPORTED;
+}
+
+CUresult sim_cuGreenCtxWaitEvent(CUgreenCtx handle, CUevent event)
+{
+	(void)handle, (void)event;
+	return CUDA_ERROR_NOT_SUPPORTED;
+}
+
+CUresult sim_cuStreamGetGreenCtx(CUstream handle, CUgreenCtx *out)
+{
+	(void)handle, (void)out;
 	return CUDA_ERROR_NOT_SUPPORTED;
 }
 

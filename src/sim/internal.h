@@ -45,7 +45,8 @@ enum sim_flag {
 	SIM_CTX_SYNC = 8,
 	SIM_PER_THREAD = 16,
 	SIM_CLEARS = 32,
-	SIM_CLEARS_BOTH = 64
+	SIM_CLEARS_BOTH = 64,
+	SIM_HOSTED = 128
 };
 
 /* The body of each entry point. */
@@ -98,7 +99,8 @@ struct sim_step {
 	struct sim_step *next;
 	uint64_t seq;
 	struct sim_moments after;
-	struct sim_work *work; /* NULL: no work, only an order */
+	struct sim_work *work;	       /* NULL: no work, only an order */
+	struct sim_launched *launched; /* the launch of a graph that it belongs to, or NULL */
 };
 
 struct sim_stream {
@@ -138,6 +140,7 @@ struct sim_exec {
 	struct sim_node node;
 	GM_ARRAY(struct sim_work *) steps;
 	GM_ARRAY(struct sim_work *) nodes; /* of the graph, by step */
+	bool on_device, uploaded;	   /* may be launched by kernels; has been uploaded */
 };
 
 struct sim_capture {
@@ -293,7 +296,9 @@ struct sim_thread {
 	unsigned depth;
 	CUstreamCaptureMode mode;
 	unsigned charged_device;
-	size_t charged; /* bytes charged by gm_sim_need for the current call */
+	size_t charged;		       /* bytes charged by gm_sim_need for the current call */
+	bool hosting;		       /* runs a host function */
+	struct sim_launched *launched; /* the launch whose step runs on this thread */
 	struct sim_context *stack[64];
 	struct {
 		struct sim_context *ctx;
@@ -329,6 +334,7 @@ bool sim_device_valid(CUdevice device);
 
 /* --- event.c --- */
 void sim_events_of_context_gone(const struct sim_context *ctx);
+CUresult sim_event_record_context(struct sim_context *ctx, CUevent event);
 
 /* --- stream.c: queues --- */
 
@@ -344,6 +350,19 @@ void sim_work_release(struct sim_work *work);
 CUresult sim_enqueue(struct sim_stream *stream, struct sim_work *work);
 /* Work that calls a function of the program, without the driver's lock. */
 struct sim_work *sim_foreign_work(void (*run)(void *), void *arg);
+/* Append a step without work to a stream that is not captured. NULL: no host memory. */
+struct sim_step *sim_step_append(struct sim_stream *stream, struct sim_work *work);
+/* Insert a step before `next` of the stream, without a moment of its own. */
+struct sim_step *sim_step_insert(struct sim_stream *stream, struct sim_step *next,
+				 struct sim_work *work);
+/* Run all steps that can run. */
+void sim_streams_run(void);
+
+/* --- launched.c --- */
+
+/* Launch a graph that was instantiated for launches by kernels. */
+CUresult sim_launched_begin(struct sim_exec *exec, struct sim_stream *stream);
+void sim_launched_release(struct sim_launched *launched);
 /* The moments of all work submitted to the stream, or to the whole context. */
 CUresult sim_moments_of_stream(struct sim_moments *out, struct sim_stream *stream);
 CUresult sim_moments_of_context(struct sim_moments *out, struct sim_context *ctx);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Launches of kernels, by all calls in all versions, and of host functions. */
+/* Launches of kernels, by all calls in all versions. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -104,18 +104,6 @@ CUresult sim_cuLaunchKernelEx(const CUlaunchConfig *c, CUfunction function, void
 		if (c->attrs[i].id == CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION)
 			programmatic = c->attrs[i].value.programmaticStreamSerializationAllowed;
 	return kernel_launch(function, dim, c->hStream, params, extra, programmatic);
-}
-
-CUresult sim_cuLaunchHostFunc(CUstream stream, CUhostFn run, void *arg)
-{
-	struct sim_stream *s;
-	if (!run)
-		return CUDA_ERROR_INVALID_VALUE;
-	CUresult result = sim_stream_of(stream, &s);
-	if (result != CUDA_SUCCESS)
-		return result;
-	struct sim_work *work = sim_foreign_work(run, arg);
-	return work ? sim_enqueue(s, work) : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
 CUresult sim_cuLaunchCooperativeKernelMultiDevice(CUDA_LAUNCH_PARAMS *list, unsigned count,

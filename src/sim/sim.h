@@ -100,6 +100,16 @@ struct gm_sim_table {
 /* Queue a step on `stream` (NULL: legacy) that runs only when the test releases it, like a kernel
  * of a program. `work` runs on the releasing thread. */
 CUresult gm_sim_launch(CUstream stream, void (*work)(void *arg), void *arg);
+/* By a kernel of a graph that was instantiated for launches by kernels: launch another such graph,
+ * which was uploaded, as cudaGraphLaunch in device code. Other callers get
+ * CUDA_ERROR_INVALID_VALUE, which is not measured. A launch of such a graph has three more steps,
+ * one of a kernel two. */
+enum gm_sim_from_kernel {
+	GM_SIM_FIRE_AND_FORGET, /* cudaStreamGraphFireAndForget */
+	GM_SIM_TAIL,		/* cudaStreamGraphTailLaunch */
+	GM_SIM_SIBLING		/* cudaStreamGraphFireAndForgetAsSibling */
+};
+CUresult gm_sim_launch_from_kernel(CUgraphExec exec, enum gm_sim_from_kernel how);
 /* Hold the stream's steps until gm_sim_release (default: steps run at once). */
 void gm_sim_hold(CUstream stream);
 /* Run the next `steps` steps of the stream; (unsigned)-1: run all and stop holding. Returns the

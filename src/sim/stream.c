@@ -114,8 +114,10 @@ static bool stream_is_runnable(const struct sim_stream *s)
 static void stream_run_head(struct sim_stream *s)
 {
 	struct sim_step *step = s->head;
+	struct sim_launched *outer = sim_me.launched;
 	s->running = true;
 	s->allow -= s->held && s->allow;
+	sim_me.launched = step->launched;
 	if (step->work && step->work->unlocked) {
 		sim_unlock_driver();
 		step->work->run(step->work->data);
@@ -123,6 +125,7 @@ static void stream_run_head(struct sim_stream *s)
 	} else if (step->work) {
 		step->work->run(step->work->data);
 	}
+	sim_me.launched = outer;
 	s->head = step->next;
 	if (!s->head)
 		s->tail = &s->head;
@@ -130,13 +133,13 @@ static void stream_run_head(struct sim_stream *s)
 	s->ran++;
 	s->running = false;
 	sim_work_release(step->work);
+	sim_launched_release(step->launched);
 	gm_array_free(&step->after);
 	free(step);
 	pthread_cond_broadcast(&passed);
 }
 
-/* Run all runnable steps of all streams. */
-static void streams_run(void)
+void sim_streams_run(void)
 {
 	struct sim_stream *s = sim.all_streams;
 	while (s) {
@@ -190,6 +193,13 @@ static struct sim_work *work_run_ahead(struct sim_stream *stream, struct sim_ste
 	return NULL;
 }
 
+static void step_put_last(struct sim_stream *stream, struct sim_step *step)
+{
+	step->seq = ++stream->submitted;
+	*stream->tail = step;
+	stream->tail = &step->next;
+}
+
 CUresult sim_enqueue(struct sim_stream *stream, struct sim_work *work)
 {
 	CUresult result;
@@ -212,12 +222,40 @@ CUresult sim_enqueue(struct sim_stream *stream, struct sim_work *work)
 	}
 	if (step) {
 		step->work = work_run_ahead(stream, step, work);
-		step->seq = ++stream->submitted;
-		*stream->tail = step;
-		stream->tail = &step->next;
-		streams_run();
+		step_put_last(stream, step);
+		sim_streams_run();
 	}
 	return CUDA_SUCCESS;
+}
+
+struct sim_step *sim_step_append(struct sim_stream *stream, struct sim_work *work)
+{
+	struct sim_step *step = calloc(1, sizeof *step);
+	if (step && step_add_after(step, stream) != CUDA_SUCCESS) {
+		gm_array_free(&step->after);
+		free(step);
+		return NULL;
+	}
+	if (!step)
+		return NULL;
+	step->work = work;
+	step_put_last(stream, step);
+	return step;
+}
+
+struct sim_step *sim_step_insert(struct sim_stream *stream, struct sim_step *next,
+				 struct sim_work *work)
+{
+	struct sim_step *step = calloc(1, sizeof *step), **link = &stream->head;
+	if (!step)
+		return NULL;
+	while (*link != next)
+		link = &(*link)->next;
+	step->work = work;
+	step->seq = next->seq - 1; /* so moments from `next` on cover it */
+	step->next = next;
+	*link = step;
+	return step;
 }
 
 /* --- streams --- */
@@ -469,7 +507,7 @@ unsigned gm_sim_release(CUstream handle, unsigned steps)
 		s->held = steps != (unsigned)-1;
 		s->allow = s->held ? steps : 0;
 		s->ran = 0;
-		streams_run();
+		sim_streams_run();
 		s->allow = 0;
 		ran = s->ran;
 	}
