@@ -202,6 +202,7 @@ static CUresult memops_allowed(void)
 	struct gm_context *context = gm_context_current(&gm_shim_driver, &result);
 	if (!context)
 		return result == CUDA_ERROR_INVALID_CONTEXT ? CUDA_SUCCESS
+		       : result == CUDA_ERROR_NOT_PERMITTED ? result
 							    : CUDA_ERROR_INVALID_VALUE;
 	if (!gm_capture_any())
 		return CUDA_SUCCESS;

@@ -120,10 +120,10 @@ static __attribute__((noinline)) CUresult free_in_ended_context(void)
 static CUresult free_any(CUdeviceptr address)
 {
 	struct gm_pool *pool = gm_shim_pool_at(address);
-	CUresult refused = CUDA_SUCCESS;
 	if (!pool)
 		return free_foreign(GM_HOOK_cuMemFree_v2, address, NULL, NULL, gm_tick());
-	if (GM_UNLIKELY(gm_context_has_ended()))
+	CUresult refused = gm_context_host_function(&gm_shim_driver);
+	if (GM_UNLIKELY(refused == CUDA_SUCCESS && gm_context_has_ended()))
 		refused = free_in_ended_context();
 	if (refused != CUDA_SUCCESS)
 		return refused;
@@ -161,12 +161,15 @@ static CUresult free_async(enum gm_hook_id hook, CUdeviceptr address, CUstream s
 	struct gm_pool *pool = gm_shim_pool_at(address);
 	if (!pool)
 		return free_foreign(hook, address, stream, native, call.start);
+	CUresult result = gm_context_host_function(&gm_shim_driver);
+	if (result != CUDA_SUCCESS)
+		return result;
 	/* If frees do not wait: a fence of the stream's context covers the stream. */
 	struct gm_context *context = NULL;
 	if (gm_knob_get()->free.choice != GM_FREE_SYNC)
 		context = gm_shim_context_of_stream(order);
-	CUresult result = stream_poll(order, context ? gm_shim_driver.cuStreamQuery
-						     : gm_shim_driver.cuStreamSynchronize);
+	result = stream_poll(order, context ? gm_shim_driver.cuStreamQuery
+					    : gm_shim_driver.cuStreamSynchronize);
 	struct gm_free how = {.after = GM_FREE_AFTER_NOTHING, .call = call};
 	if (context && result == CUDA_ERROR_NOT_READY) {
 		how.after = GM_FREE_AFTER_USERS;

@@ -264,6 +264,16 @@ struct gm_context *gm_context_current(const struct gm_driver *driver, CUresult *
 	return *result == CUDA_SUCCESS ? gm_context_of(driver, handle, result) : NULL;
 }
 
+CUresult gm_context_host_function(const struct gm_driver *driver)
+{
+	CUcontext handle;
+	if (GM_LIKELY(recent))
+		return CUDA_SUCCESS;
+	return driver->cuCtxGetCurrent(&handle) == CUDA_ERROR_NOT_PERMITTED
+		       ? CUDA_ERROR_NOT_PERMITTED
+		       : CUDA_SUCCESS;
+}
+
 /* --- the end of a context ---
  *
  *     thread of the pool       users++, reads ending

@@ -3,12 +3,13 @@
 # is needed at -O0 and -O2, and in libraries whose names libtool would not give. A program of one source of its own
 # name has no _SOURCES.
 EXTRA_DIST += %D%/ahead.h %D%/apart.h %D%/cases.h %D%/ipc_turns.h %D%/lend/open.h %D%/library_threads.h %D%/private.h \
-	%D%/program.h %D%/programmatic.h %D%/releases.h %D%/steer.h %D%/taken_calls.h %D%/taken_helper.h %D%/taken_sleep.h \
+	%D%/program.h %D%/programmatic.h %D%/releases.h %D%/spoil.h %D%/steer.h %D%/taken_calls.h %D%/taken_helper.h %D%/taken_sleep.h \
 	%D%/turn.h
 include %D%/behaviour.mk
 include %D%/chunks.mk
 include %D%/cores.mk
 include %D%/defer.mk
+include %D%/launched.mk
 include %D%/ordered.mk
 include %D%/failed.mk
 include %D%/faults.mk

@@ -20,6 +20,8 @@ static void *steer(const char *name)
 
 #define STEER(name, result, parameters) ((result(*) parameters)steer(#name))
 #define gm_sim_launch STEER(gm_sim_launch, CUresult, (CUstream, void (*)(void *), void *))
+#define gm_sim_launch_from_kernel \
+	STEER(gm_sim_launch_from_kernel, CUresult, (CUgraphExec, enum gm_sim_from_kernel))
 #define gm_sim_hold STEER(gm_sim_hold, void, (CUstream))
 #define gm_sim_release STEER(gm_sim_release, unsigned, (CUstream, unsigned))
 #define gm_sim_unfence STEER(gm_sim_unfence, void, (CUstream))
