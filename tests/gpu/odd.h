@@ -90,9 +90,21 @@ CUresult odd_copy_node(struct odd *o, CUdeviceptr to, CUdeviceptr from, size_t w
  * none; made executable; and changed to context `then`. The node copies the bytes from `from`, or
  * fills them if `from` is 0. */
 void odd_node_contexts(CUdeviceptr at, CUdeviceptr from, CUcontext first, CUcontext then);
-/* One call on another thread, in `context` or in none. */
-enum odd_call { ODD_FREE, ODD_MEMSET, ODD_RANGE, ODD_ATTRIBUTE };
+/* One call on another thread, in `context` or in none; in a host function; in a callback. */
+enum odd_call {
+	ODD_FREE,
+	ODD_MEMSET,
+	ODD_RANGE,
+	ODD_ATTRIBUTE,
+	ODD_ALLOC,
+	ODD_QUERY,
+	ODD_INFO,
+	ODD_COPY,
+	ODD_FREE_ASYNC
+};
 CUresult odd_elsewhere(CUcontext context, enum odd_call call, CUdeviceptr at);
+CUresult odd_hosted(struct odd *o, enum odd_call call, CUdeviceptr at);
+CUresult odd_called_back(struct odd *o, enum odd_call call, CUdeviceptr at);
 
 /* The arguments of a batch of one copy. */
 #define ODD_BATCH(target, source, bytes)                               \

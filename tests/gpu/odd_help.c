@@ -94,27 +94,41 @@ struct elsewhere {
 	CUresult result;
 };
 
+static CUresult elsewhere_call(const struct elsewhere *e)
+{
+	unsigned type;
+	size_t size, all;
+	char byte = 1;
+	CUdeviceptr fresh;
+	switch (e->call) {
+	case ODD_FREE:
+		return cuMemFree(e->at);
+	case ODD_MEMSET:
+		return cuMemsetD8(e->at, 1, 8);
+	case ODD_RANGE:
+		return cuMemGetAddressRange(NULL, &size, e->at);
+	case ODD_ATTRIBUTE:
+		return cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, e->at);
+	case ODD_ALLOC:
+		return cuMemAlloc(&fresh, 1000);
+	case ODD_QUERY:
+		return cuStreamQuery(NULL);
+	case ODD_INFO:
+		return cuMemGetInfo(&size, &all);
+	case ODD_COPY:
+		return cuMemcpyHtoD(e->at, &byte, 1);
+	case ODD_FREE_ASYNC:
+		return cuMemFreeAsync(e->at, NULL);
+	}
+	return CUDA_ERROR_UNKNOWN;
+}
+
 static void *elsewhere_run(void *arg)
 {
 	struct elsewhere *e = arg;
-	unsigned type;
-	size_t size;
 	if (e->context)
 		MUST(cuCtxSetCurrent(e->context));
-	switch (e->call) {
-	case ODD_FREE:
-		e->result = cuMemFree(e->at);
-		break;
-	case ODD_MEMSET:
-		e->result = cuMemsetD8(e->at, 1, 8);
-		break;
-	case ODD_RANGE:
-		e->result = cuMemGetAddressRange(NULL, &size, e->at);
-		break;
-	case ODD_ATTRIBUTE:
-		e->result = cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, e->at);
-		break;
-	}
+	e->result = elsewhere_call(e);
 	return NULL;
 }
 
@@ -124,5 +138,33 @@ CUresult odd_elsewhere(CUcontext context, enum odd_call call, CUdeviceptr at)
 	pthread_t thread;
 	MUST(pthread_create(&thread, NULL, elsewhere_run, &e));
 	MUST(pthread_join(thread, NULL));
+	return e.result;
+}
+
+static void CUDA_CB hosted_run(void *arg)
+{
+	struct elsewhere *e = arg;
+	e->result = elsewhere_call(e);
+}
+
+static void CUDA_CB called_back_run(CUstream stream, CUresult status, void *arg)
+{
+	(void)stream, (void)status;
+	hosted_run(arg);
+}
+
+CUresult odd_hosted(struct odd *o, enum odd_call call, CUdeviceptr at)
+{
+	struct elsewhere e = {.call = call, .at = at};
+	MUST(cuLaunchHostFunc(o->stream, hosted_run, &e));
+	MUST(cuStreamSynchronize(o->stream));
+	return e.result;
+}
+
+CUresult odd_called_back(struct odd *o, enum odd_call call, CUdeviceptr at)
+{
+	struct elsewhere e = {.call = call, .at = at};
+	MUST(cuStreamAddCallback(o->stream, called_back_run, &e, 0));
+	MUST(cuStreamSynchronize(o->stream));
 	return e.result;
 }
