@@ -48,3 +48,22 @@ stress() {
 @test "failures of the driver" {
 	STRESS_FAILURES=1 stress 1000 GPUMEM_TRIM_AFTER=1ms
 }
+
+# proves N SETTING...: the logs show that the run used the feature of the setting.
+proves() {
+	stress "$1" "GPUMEM_LOG_NAME=$BATS_TEST_TMPDIR/%p.gml" GPUMEM_LOG=small "${@:2}"
+	. "$BATS_TEST_DIRNAME/stress.bash"
+	stress_proved "${*:2}" "$BATS_TEST_TMPDIR"/*.gml
+}
+
+@test "large copies of pageable memory through slots" {
+	proves 4000 GPUMEM_COPY=4
+}
+
+@test "sleep and wake between all other operations" {
+	proves 2000 GPUMEM_SLEEP=1
+}
+
+@test "call stacks of all allocations" {
+	proves 1000 GPUMEM_LOG=events GPUMEM_STACKS=all
+}

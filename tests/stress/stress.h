@@ -5,6 +5,7 @@
  *     main.c     threads, options, the accounts
  *     blocks.c   blocks that all threads share: allocate, check, copy, free
  *     work.c     streams, captures, graphs, peers, memory outside the pool
+ *     launched.c green contexts, host functions, graphs launched by kernels, large copies, sleep
  *     lives.c    contexts, resets, fork, exec, failures of the driver
  *     heaps.c    malloc in kernels
  *     share.c    blocks that another process opens
@@ -111,6 +112,11 @@ void stress_heap(struct worker *w);
 void stress_share(struct worker *w);
 void stress_trim(struct worker *w);
 void stress_wrong(struct worker *w);
+void stress_green(struct worker *w);
+void stress_hosted(struct worker *w);
+void stress_launched(struct worker *w);
+void stress_pageable(struct worker *w);
+void stress_sleep(struct worker *w);
 /* These hold `stress_world` for writing. */
 void stress_reset(struct worker *w);
 void stress_accounts(struct worker *w);
