@@ -4,6 +4,8 @@
  * [show]`. The answers and contents are the same natively and preloaded, whether frees wait or not.
  * A GPU gave the same answers.
  */
+#include <limits.h>
+
 #include "spoil.h"
 
 #define SIZE (3 * MIB)
@@ -190,6 +192,24 @@ static void hosted_first(void)
 	SAY(cuMemFree(fresh));
 }
 
+/* The process sleeps when the host function is launched. */
+static void hosted_asleep(void)
+{
+	char command[PATH_MAX + 64];
+	CUstream s = stream_new(), next = stream_new();
+	the_block = take(SIZE);
+	MUST(cuMemsetD8(the_block, 7, SIZE));
+	snprintf(command, sizeof command, "env -u LD_PRELOAD %s sleep %d >/dev/null 2>&1",
+		 getenv("TOOL"), (int)getpid());
+	if (system(command) == -1)
+		perror("system");
+	SAY(cuLaunchHostFunc(s, inside, next));
+	MUST(cuStreamSynchronize(s));
+	MUST(cuStreamSynchronize(next));
+	holds(the_block + 4, SIZE - 4, 7);
+	SAY(cuMemFree(the_block));
+}
+
 static void CUDA_CB tell(void *arg)
 {
 	atomic_store((atomic_bool *)arg, true);
@@ -299,6 +319,7 @@ int main(int argc, char **argv)
 						    {"green_destroy", green_destroy},
 						    {"hosted", hosted},
 						    {"hosted_first", hosted_first},
+						    {"hosted_asleep", hosted_asleep},
 						    {"hosted_tells", hosted_tells},
 						    {"graph_fire", graph_fire},
 						    {"graph_fire_other", graph_fire_other},
