@@ -89,6 +89,8 @@ typedef CUresult(CUDAAPI *PFN_cuMulticastBindMem_v13010)(CUmemGenericAllocationH
 typedef CUresult(CUDAAPI *PFN_cuMulticastBindAddr_v13010)(CUmemGenericAllocationHandle, CUdevice,
 							  size_t, CUdeviceptr, size_t,
 							  unsigned long long);
+typedef CUresult(CUDAAPI *PFN_cuLaunchHostFunc_v13010)(CUstream, CUhostFn, void *, unsigned);
+typedef PFN_cuLaunchHostFunc_v13010 PFN_cuLaunchHostFunc_v13010_ptsz;
 #endif
 #if CUDA_VERSION < 13020
 typedef CUresult(CUDAAPI *PFN_cuStreamBeginCaptureToCig_v13010)(CUstream,

@@ -106,6 +106,8 @@ REPORTS(cuKernelSetAttribute, CUfunction_attribute, int, CUkernel, CUdevice)
 REPORTS(cuKernelSetCacheConfig, CUkernel, CUfunc_cache, CUdevice)
 REPORTS(cuLaunchHostFunc, CUstream, CUhostFn, void *)
 REPORTS(cuLaunchHostFunc_ptsz, CUstream, CUhostFn, void *)
+REPORTS(cuLaunchHostFunc_v2, CUstream, CUhostFn, void *, unsigned)
+REPORTS(cuLaunchHostFunc_v2_ptsz, CUstream, CUhostFn, void *, unsigned)
 REPORTS(cuLibraryGetManaged, CUdeviceptr *, size_t *, CUlibrary, const char *)
 REPORTS(cuLinkAddData, CUlinkState, CUjitInputType, void *, size_t, const char *, unsigned,
 	CUjit_option *, void **)

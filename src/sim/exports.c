@@ -53,6 +53,8 @@ static void export_clear(int symbol, ...);
 #if CUDA_VERSION >= 13000
 #define SIM_NEWER(symbol) extern __typeof__(entry_##symbol) symbol;
 #if CUDA_VERSION < 13010
+SIM_NEWER(cuLaunchHostFunc_v2)
+SIM_NEWER(cuLaunchHostFunc_v2_ptsz)
 SIM_NEWER(cuMulticastBindAddr_v2)
 #endif
 #if CUDA_VERSION < 13020

@@ -62,6 +62,12 @@ CUresult sim_cuLaunchHostFunc(CUstream stream, CUhostFn run, void *arg)
 	return host_submit(stream, (struct host){.run = run, .arg = arg});
 }
 
+/* Of 13.1: also says how the stream waits for the function, which makes no difference here. */
+CUresult sim_cuLaunchHostFunc_v2(CUstream stream, CUhostFn run, void *arg, unsigned how)
+{
+	return how <= 1 ? sim_cuLaunchHostFunc(stream, run, arg) : CUDA_ERROR_INVALID_VALUE;
+}
+
 /* A capture refuses it (cuda.h). */
 CUresult sim_cuStreamAddCallback(CUstream stream, CUstreamCallback callback, void *arg,
 				 unsigned flags)

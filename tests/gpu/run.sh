@@ -222,8 +222,8 @@ peer_ordered        120  1  pool  GPUMEM_FREE=ordered ./peer
 --
 checkpoint          240  3  pool  ./checkpoint
 --
-torch_processes     240  7  pool  python3 with_torch_processes.py
-torch_processes_ordered 240 7 pool GPUMEM_FREE=ordered python3 with_torch_processes.py
+torch_processes     240  9  pool  python3 with_torch_processes.py
+torch_processes_ordered 240 9 pool GPUMEM_FREE=ordered python3 with_torch_processes.py
 torch_compile       300  1  pool  TORCHINDUCTOR_COMPILE_THREADS=1 python3 with_torch_compile.py
 torch_compile_ordered 300 1 pool  GPUMEM_FREE=ordered TORCHINDUCTOR_COMPILE_THREADS=1 python3 with_torch_compile.py
 nccl_two            240  2  pool  NCCL_NVLS_ENABLE=0 python3 with_nccl_two.py

@@ -18,7 +18,7 @@ SIZES = [1000, 1 << 18, (1 << 20) + 3, (6 << 20) + 1]  # words
 
 def square_run(questions, answers, done):
     """Answer each tensor by one of this process, and keep that until the parent is done with it."""
-    kept = []
+    kept = [torch.zeros(1, device="cuda")]  # a worker without a question has memory of its own, too
     for number, tensor in iter(questions.get, None):
         answer = tensor * tensor + number
         torch.cuda.synchronize()
@@ -28,6 +28,10 @@ def square_run(questions, answers, done):
         if len(kept) > 4:
             kept.pop(0)
     done.wait()
+
+
+def pool_start():
+    torch.zeros(1, device="cuda")
 
 
 def sum_of(tensor):
@@ -76,7 +80,7 @@ def queues(context):
 def pools(context):
     parts = [torch.full((size,), i + 1, device="cuda", dtype=torch.float32) for i, size in enumerate(SIZES * 2)]
     torch.cuda.synchronize()
-    with context.Pool(2) as pool:
+    with context.Pool(2, pool_start) as pool:
         sums = pool.map(sum_of, parts)
     print("a pool: %s" % (sums == [part.double().sum().item() for part in parts]))
 

@@ -57,6 +57,14 @@ modes() {
 	"$TOOL" summary --json "$BATS_TEST_TMPDIR/log.gml" | jq -e '.logs[0].counters | .sleeps == 1 and .wakes == 1'
 }
 
+@test "a process that sleeps wakes when a host function is launched by the call of driver 13.1" {
+	needs_driver 13.1
+	export TOOL=$PWD/gpumemstat ASAN_OPTIONS=detect_leaks=0:verify_asan_link_order=0
+	KNOBS=(GPUMEM_SLEEP=1 GPUMEM_LOG=small "GPUMEM_LOG_NAME=$BATS_TEST_TMPDIR/log.gml")
+	same launched hosted_asleep_newer
+	"$TOOL" summary --json "$BATS_TEST_TMPDIR/log.gml" | jq -e '.logs[0].counters | .sleeps == 1 and .wakes == 1'
+}
+
 @test "a host function that lets another thread launch spoils no memory that is handed out again" {
 	modes hosted_tells
 }

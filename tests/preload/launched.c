@@ -192,8 +192,16 @@ static void hosted_first(void)
 	SAY(cuMemFree(fresh));
 }
 
+typedef CUresult (*launch_fn)(CUstream stream, CUhostFn run, void *arg, unsigned how);
+
+static CUresult launch_plain(CUstream stream, CUhostFn run, void *arg, unsigned how)
+{
+	(void)how;
+	return cuLaunchHostFunc(stream, run, arg);
+}
+
 /* The process sleeps when the host function is launched. */
-static void hosted_asleep(void)
+static void asleep(launch_fn launch)
 {
 	char command[PATH_MAX + 64];
 	CUstream s = stream_new(), next = stream_new();
@@ -203,11 +211,24 @@ static void hosted_asleep(void)
 		 getenv("TOOL"), (int)getpid());
 	if (system(command) == -1)
 		perror("system");
-	SAY(cuLaunchHostFunc(s, inside, next));
+	SAY(launch(s, inside, next, 0));
 	MUST(cuStreamSynchronize(s));
 	MUST(cuStreamSynchronize(next));
 	holds(the_block + 4, SIZE - 4, 7);
 	SAY(cuMemFree(the_block));
+}
+
+static void hosted_asleep(void)
+{
+	asleep(launch_plain);
+}
+
+/* By the call of driver 13.1. */
+static void hosted_asleep_newer(void)
+{
+	void *launch = NULL;
+	MUST(cuGetProcAddress("cuLaunchHostFunc", &launch, 13010, 0, NULL));
+	asleep((launch_fn)launch);
 }
 
 static void CUDA_CB tell(void *arg)
@@ -320,6 +341,7 @@ int main(int argc, char **argv)
 						    {"hosted", hosted},
 						    {"hosted_first", hosted_first},
 						    {"hosted_asleep", hosted_asleep},
+						    {"hosted_asleep_newer", hosted_asleep_newer},
 						    {"hosted_tells", hosted_tells},
 						    {"graph_fire", graph_fire},
 						    {"graph_fire_other", graph_fire_other},
