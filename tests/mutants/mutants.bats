@@ -44,6 +44,8 @@ condition if (!(a && !b))
 	[ -z "$(printf '\tint a; /* a == b\n\t * c < d */\n' | mutations)" ]
 	mutate '' 'gm_lock_assert_held(GM_LOCK_RANK_POOL);'
 	mutate '' 'n = a < b ? a : b;'
+	mutate 'operator n = a > b ? a + b : 0;
+' 'n = a > b ? a - b : 0;'
 	mutate 'operator n = a <= b ? 1 : 2;
 ' 'n = a < b ? 1 : 2;'
 	[ -z "$(printf '#define A(b) \\\n\t(b + 1)\n' | mutations)" ]
@@ -103,6 +105,53 @@ print(running.run(".", "x.bats", 1, ["a (b|c)"]))'
 	git -c user.name=a -c user.email=a@a commit -qam 2
 	[ "$(asks 'moves = covered.Moves(".", "HEAD")
 print([moves.line("HEAD~1", "x.c", line) for line in (1, 2, 4, 5)], moves.since("HEAD~1")[0])')" = "[2, 3, 5, 7] {'x.c'}" ]
+}
+
+# A line in four is new; a draw that weighs them takes more than half of its first lines from these.
+@test "lines that are new since a commit are drawn more often, and each line once" {
+	command -v git >/dev/null || skip "git is not installed"
+	git init -q .
+	mkdir -p src/pool
+	seq -f '	a%g += b;' 300 >src/pool/x.c
+	git add src
+	git -c user.name=a -c user.email=a@a commit -qm 1
+	seq -f '	c%g += d;' 100 >>src/pool/x.c
+	git mv src/pool/x.c src/pool/y.c
+	git -c user.name=a -c user.email=a@a commit -qam 2
+	asks 'new = mutants.lines_since(".", "HEAD~1", "HEAD")
+assert new == {("src/pool/y.c", line) for line in range(301, 401)}, sorted(new)
+drawn = [mutation.line for mutation, _ in mutants.draw(".", "seed", new)]
+assert sorted(drawn) == list(range(1, 401))
+assert sum(line > 300 for line in drawn[:100]) > 50, drawn
+assert drawn == [mutation.line for mutation, _ in mutants.draw(".", "seed", new)]'
+}
+
+@test "the state of a stopped run is what another build folder needs to continue it" {
+	asks 'class Judging:
+    is_left = staticmethod(lambda mutation, row: 1 if row["passed"] == ["x"] else None)
+first = mutants.Results("results", "1", Judging, "STATE")
+rows = {3: ("caught", []), 4: ("survived", ["x"]), 5: ("survived", ["x", "y"]), 6: ("open", ["x"])}
+for line, (verdict, passed) in rows.items():
+    first.put(sites.Mutation("x.c", line, "call", "f();", ";"), {"verdict": verdict, "passed": passed, "stage": 1})
+first.keep("STATE")
+second = mutants.Results("others", "1", Judging, "STATE")
+assert [row["verdict"] for row in second.known.values()] == ["caught", "open", "survived", "open"], second.known
+assert not mutants.Results("others", "2", Judging, "STATE").known'
+}
+
+# Ten judgements give the rate; a run of mutants that take long makes fewer.
+@test "the rate is said once it is known, and mutants that take long are fewer" {
+	asks 'class Results:
+    known = {}
+    put = lambda self, mutation, row: self.known.__setitem__(mutation, row)
+for seconds, n in ((20, 100), (130, 60)):
+    Results.known = {}
+    work = mutants.Work([], 100, Results(), {})
+    for i in range(12):
+        work.done(i, {"verdict": "caught", "seconds": seconds})
+    assert work.n == n, (seconds, work.n)' >said
+	[ "$(cat said)" = "# 20 s of a worker a mutant that is caught: 100 mutants
+# 130 s of a worker a mutant that is caught: 60 mutants" ]
 }
 
 @test "the cheapest chance to catch a mutant is first, and rises with each catch of the test" {

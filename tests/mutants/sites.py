@@ -6,8 +6,8 @@
     call       a statement that is one call is dropped
     order      a memory order becomes relaxed
 
-Comments, strings and preprocessor lines are left alone. So are assertions: they check the code as tests do; and the "<" of
-the lesser of two, which is the same where they are equal.
+Comments, strings and preprocessor lines are left alone. So are assertions: they check the code as tests do; and the
+comparison in the lesser of two, and in what remains of one beyond another, which are the same where they are equal.
 """
 import collections
 import re
@@ -27,8 +27,8 @@ BRANCH = re.compile(r"\b(if|while) \((?=.*\)\s*\{?\s*$)")
 CALL = re.compile(r"^(\s+)(\(void\))?\w[\w>.\-]*\(.*\);\s*$")
 NO_CALL = re.compile(r"^\s*(return|if|while|for|switch|else|do|case|sizeof)\b")
 ASSERTION = re.compile(r"\b(gm_assert|gm_lock_assert\w*|gm_pool_assert\w*|static_assert|_Static_assert|assert)\b")
-# The lesser or greater of two, which is the same if they are equal.
-LESSER = re.compile(r"([\w.>\-\[\]]+) [<>]=? ([\w.>\-\[\]]+) \? (\1 : \2|\2 : \1)")
+# The lesser or greater of two, or their difference, which is the same if they are equal.
+LESSER = re.compile(r"([\w.>\-\[\]]+) [<>]=? ([\w.>\-\[\]]+) \? (\1 : \2|\2 : \1|\1 - \2 : 0\b|0 : \2 - \1)")
 HIDDEN = re.compile(r'/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'', re.S)
 
 
