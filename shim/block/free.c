@@ -122,7 +122,7 @@ static CUresult free_any(CUdeviceptr address)
 	struct gm_pool *pool = gm_shim_pool_at(address);
 	if (!pool)
 		return free_foreign(GM_HOOK_cuMemFree_v2, address, NULL, NULL, gm_tick());
-	CUresult refused = gm_context_host_function(&gm_shim_driver);
+	CUresult refused = gm_context_refuses(&gm_shim_driver);
 	if (GM_UNLIKELY(refused == CUDA_SUCCESS && gm_context_has_ended()))
 		refused = free_in_ended_context();
 	if (refused != CUDA_SUCCESS)
@@ -161,7 +161,7 @@ static CUresult free_async(enum gm_hook_id hook, CUdeviceptr address, CUstream s
 	struct gm_pool *pool = gm_shim_pool_at(address);
 	if (!pool)
 		return free_foreign(hook, address, stream, native, call.start);
-	CUresult result = gm_context_host_function(&gm_shim_driver);
+	CUresult result = gm_context_refuses(&gm_shim_driver);
 	if (result != CUDA_SUCCESS)
 		return result;
 	/* If frees do not wait: a fence of the stream's context covers the stream. */

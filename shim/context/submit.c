@@ -118,9 +118,10 @@ void gm_submit_stream_ends(CUstream stream)
 static const char *unordered_find(void)
 {
 	const char *found = gm_loaded_find(names, sizeof names / sizeof *names);
-	if (!found && gm_entries_have(VERBS_FOLDER, VERBS_DEVICE))
-		found = gm_loaded_find(verbs, 1);
-	return found;
+	if (found)
+		return found;
+	found = gm_loaded_find(verbs, 1);
+	return found && !gm_entries_lack(VERBS_FOLDER, VERBS_DEVICE) ? found : NULL;
 }
 
 /* The loader has one lock for the process, so it is asked once a tick of the coarse clock, some
@@ -207,6 +208,13 @@ uint64_t gm_submit_trim(uint64_t now)
 		   (stream, at, value, flags))
 WORDS_OF(32)
 WORDS_OF(64)
+/* A host function submits work when the driver refuses the waits that it would need. So its own
+ * stream has them. */
+WORDS(cuLaunchHostFunc, (CUstream stream, CUhostFn run, void *arg), (stream, run, arg))
+WORDS(cuLaunchHostFunc_v2, (CUstream stream, CUhostFn run, void *arg, unsigned how),
+      (stream, run, arg, how))
+WORDS(cuStreamAddCallback, (CUstream stream, CUstreamCallback run, void *arg, unsigned flags),
+      (stream, run, arg, flags))
 WORDS_BOTH(cuStreamBatchMemOp,
 	   (CUstream stream, unsigned n, CUstreamBatchMemOpParams *list, unsigned flags),
 	   (stream, n, list, flags))

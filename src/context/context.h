@@ -61,11 +61,11 @@ struct gm_context *gm_context_of(const struct gm_driver *driver, CUcontext handl
 				 CUresult *result);
 
 /*
- * CUDA_ERROR_NOT_PERMITTED in a host function (cuLaunchHostFunc), where the driver refuses calls
- * that need a context, so calls that are answered without the driver must be refused, too. Such a
- * thread never has a current context. A load on a thread that has had one, else a driver call.
+ * CUDA_ERROR_NOT_PERMITTED in a host function (cuLaunchHostFunc, cuStreamAddCallback), where the
+ * driver refuses calls that need a context, so calls that are answered without the driver must be
+ * refused, too; else CUDA_SUCCESS. A driver call, and once that was permitted on a thread, a load.
  */
-CUresult gm_context_host_function(const struct gm_driver *driver);
+CUresult gm_context_refuses(const struct gm_driver *driver);
 
 /* True if a registered context has ended. One relaxed load. */
 extern GM_HIDDEN atomic_bool gm_context_ended_once;

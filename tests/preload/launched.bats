@@ -69,6 +69,11 @@ modes() {
 	modes hosted_tells
 }
 
+@test "work that a host function or a callback submits waits for work that used its memory before" {
+	modes hosted_fills
+	modes callback_fills
+}
+
 @test "graphs that a kernel launches spoil no memory that is handed out again" {
 	for case in graph_fire graph_tail graph_sibling; do
 		modes $case

@@ -147,6 +147,7 @@ static void CUDA_CB inside(void *arg)
 	SAY(cuMemAllocAsync(&at, MIB, arg));
 	SAY(cuMemFreeAsync(the_block, arg));
 	SAY(cuMemFree(0));
+	SAY(cuPointerSetAttribute(&(int){1}, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, the_block));
 	SAY(cuStreamQuery(arg));
 	SAY(cuMemsetD8Async(the_block, 9, 4, arg));
 	printf("outputs: %d %d %d\n", at != 7, base != 7, type == 7);
@@ -266,6 +267,61 @@ static void hosted_tells(void)
 	holds(fresh, SIZE, 7);
 }
 
+static atomic_int filled; /* the result of the call inside */
+
+static void CUDA_CB fills(void *arg)
+{
+	atomic_store(&filled, (int)cuMemsetD8Async(atomic_load(&place), 7, SIZE, arg));
+}
+
+static CUdeviceptr hosted_again(pthread_t *thread)
+{
+	CUstream s = hold(0);
+	CUdeviceptr old = take(SIZE);
+	late(old, SIZE, s);
+	*thread = begin();
+	SAY(cuMemFree(old));
+	CUdeviceptr fresh = take(SIZE);
+	early(fresh, old, SIZE);
+	atomic_store(&place, fresh);
+	return fresh;
+}
+
+static void filled_check(CUdeviceptr fresh, CUstream s, CUstream next)
+{
+	MUST(cuStreamSynchronize(s));
+	MUST(cuStreamSynchronize(next));
+	printf("inside: %d\n", atomic_load(&filled));
+	holds(fresh, SIZE, 7);
+}
+
+/* A host function fills memory that was used by work in another stream, in a third one. */
+static void hosted_fills(void)
+{
+	pthread_t thread;
+	CUstream s = stream_new(), next = stream_new();
+	CUdeviceptr fresh = hosted_again(&thread);
+	SAY(cuLaunchHostFunc(s, fills, next));
+	end(thread);
+	filled_check(fresh, s, next);
+}
+
+static void CUDA_CB fills_back(CUstream stream, CUresult status, void *arg)
+{
+	(void)stream, (void)status;
+	fills(arg);
+}
+
+static void callback_fills(void)
+{
+	pthread_t thread;
+	CUstream s = stream_new(), next = stream_new();
+	CUdeviceptr fresh = hosted_again(&thread);
+	SAY(cuStreamAddCallback(s, fills_back, next, 0));
+	end(thread);
+	filled_check(fresh, s, next);
+}
+
 /* --- graphs launched from kernels --- */
 
 static CUgraphExec the_child;
@@ -343,6 +399,8 @@ int main(int argc, char **argv)
 						    {"hosted_asleep", hosted_asleep},
 						    {"hosted_asleep_newer", hosted_asleep_newer},
 						    {"hosted_tells", hosted_tells},
+						    {"hosted_fills", hosted_fills},
+						    {"callback_fills", callback_fills},
 						    {"graph_fire", graph_fire},
 						    {"graph_fire_other", graph_fire_other},
 						    {"graph_tail", graph_tail},
