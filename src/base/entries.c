@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "base/entries.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <stdint.h>
 #include <string.h>
@@ -36,12 +37,15 @@ static bool begins(void *beginning, const char *name)
 	return strncmp(name, beginning, strlen(beginning)) == 0;
 }
 
-bool gm_entries_have(const char *folder, const char *beginning)
+bool gm_entries_lack(const char *folder, const char *beginning)
 {
+	const int before = errno;
 	int fd = gm_sys_open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
-	if (fd < 0)
-		return false;
-	bool found = gm_entries_visit(fd, begins, (void *)beginning) == 1;
-	gm_sys_close(fd);
-	return found;
+	bool lacks = fd < 0 && errno == ENOENT;
+	if (fd >= 0) {
+		lacks = gm_entries_visit(fd, begins, (void *)beginning) == 0;
+		gm_sys_close(fd);
+	}
+	errno = before;
+	return lacks;
 }

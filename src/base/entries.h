@@ -10,7 +10,8 @@
  * -1 if the folder cannot be read to its end. */
 int gm_entries_visit(int folder, bool (*visit)(void *arg, const char *name), void *arg);
 
-/* Whether a folder has an entry whose name has this beginning. False if it cannot be read. */
-bool gm_entries_have(const char *folder, const char *beginning);
+/* Whether a folder surely has no entry whose name has this beginning: it does not exist, or it was
+ * read to its end. Keeps errno. */
+bool gm_entries_lack(const char *folder, const char *beginning);
 
 #endif

@@ -2,6 +2,7 @@
 /* Entries of a folder (base/entries.h): those that exist, and folders that do not. */
 #include "base/entries.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -44,17 +45,20 @@ int main(void)
 	char path[64];
 	if (!mkdtemp(folder))
 		return 1;
-	TAP_OK(!gm_entries_have(folder, ""), "an empty folder has no entry: dots do not count");
+	TAP_OK(gm_entries_lack(folder, ""), "an empty folder has no entry: dots do not count");
 	for (int i = 0; i < FILES; i++) {
 		file_path(path, i);
 		close(open(path, O_CREAT | O_WRONLY, 0600));
 	}
-	TAP_OK(gm_entries_have(folder, "uverbs"), "an entry is found by the beginning of its name");
-	TAP_OK(!gm_entries_have(folder, "uverbs0x"),
-	       "a name that only begins like it is not found");
-	TAP_OK(!gm_entries_have("/dev/infiniband/none", "uverbs"),
+	TAP_OK(!gm_entries_lack(folder, "uverbs"),
+	       "an entry is found by the beginning of its name");
+	TAP_OK(gm_entries_lack(folder, "uverbs0x"), "a name that only begins like it is not found");
+	errno = 5;
+	TAP_OK(gm_entries_lack("/dev/null-missing/none", "uverbs"),
 	       "a folder that is missing has none");
-	TAP_OK(!gm_entries_have("/dev/null", ""), "a file is no folder");
+	TAP_IS(errno, 5, "errno is the caller's after a folder was missing");
+	TAP_OK(!gm_entries_lack("/dev/null", ""),
+	       "a file that cannot be read as a folder lacks nothing");
 	TAP_IS(visit(&all), 0, "a visit of all entries ends with 0");
 	TAP_IS(all.n, FILES, "a visit sees each entry of a large folder once");
 	TAP_IS(visit(&some), 1, "a visit that is ended returns 1");
