@@ -14,7 +14,7 @@ EXTRA_DIST += %D%/RESULTS %D%/stress.bash %D%/stress.sh
 # this build. The file STRESS_RUNS has a line for each run: a later call goes on with its seeds and settings,
 # and prints the sum.
 STRESS_SECONDS = 3600
-STRESS_SEED = 1
+STRESS_SEED =
 STRESS_RUNS = stress.runs
 .PHONY: stress stress-here
 stress-here: libgpumem.la gpumemstat tests/stress/stress

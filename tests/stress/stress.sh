@@ -1,9 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# stress.sh SECONDS SEED [FILE], in a build folder: the stress for SECONDS in total, in each setting by turns, each
-# time with a seed of its own. Prints a line for each run, and stops at the first failure. FILE gets a line for
-# each run, "seconds seed operations setting"; with lines in it, the next run has the next seed and the next
-# setting, and the last line of output sums all its runs.
+# stress.sh SECONDS SEED [FILE], in a build folder: the stress for SECONDS in total, in each setting by turns, for at
+# least 20 s each, each time with a seed of its own. Prints a line for each run, and stops at the first failure.
+# FILE gets a line for each run, "commit seconds seed operations setting". With lines in it, and an empty SEED,
+# the next run has the next seed and the next setting. The last lines of output sum its runs, by commit.
 set -u
 seconds=$1 seed=$2 runs=${3:-/dev/null}
 here=$PWD
@@ -19,10 +19,12 @@ settings=("GPUMEM_FREE=sync" "GPUMEM_FREE=defer" "GPUMEM_TRIM_AFTER=0 GPUMEM_LIM
 turn=$((seconds / (2 * ${#settings[@]})))
 [ "$turn" -ge 20 ] || turn=20 # shorter ones may use no heap under a sanitizer
 number=0
-if [ -s "$runs" ]; then
+if [ -z "$seed" ] && [ -s "$runs" ]; then
 	number=$(wc -l <"$runs")
-	seed=$(($(tail -n 1 "$runs" | cut -d' ' -f2) + 1))
+	seed=$(($(tail -n 1 "$runs" | cut -d' ' -f3) + 1))
 fi
+seed=${seed:-1}
+commit=$(git -C "${BASH_SOURCE%/*}" describe --always --dirty 2>/dev/null) || commit=unknown
 while [ $SECONDS -lt "$seconds" ]; do
 	setting=${settings[number % ${#settings[@]}]}
 	began=$SECONDS
@@ -38,10 +40,11 @@ while [ $SECONDS -lt "$seconds" ]; do
 		exit 1
 	fi
 	stress_proved "$setting" "$scratch"/*.gml || exit 1
-	echo "$((SECONDS - began)) $seed $(cut -d' ' -f1 "$scratch/out" | head -n 1) $setting" >>"$runs"
+	echo "$commit $((SECONDS - began)) $seed $(cut -d' ' -f1 "$scratch/out" | head -n 1) $setting" >>"$runs"
 	rm -f "$scratch"/*.gml
 	seed=$((seed + 1)) number=$((number + 1))
 done
 echo "stress: $SECONDS s without a fault"
-[ "$runs" = /dev/null ] || awk '{s += $1; o += $3} END {
-	printf "stress: %d s in total, %d runs, %d operations, seeds to %d\n", s, NR, o, $2}' "$runs"
+[ "$runs" = /dev/null ] || awk '{s[$1] += $2; o[$1] += $4; n[$1]++; last[$1] = $3} END {
+	for (c in s)
+		printf "stress: at %s %d s in total, %d runs, %d operations, seeds to %d\n", c, s[c], n[c], o[c], last[c]}' "$runs"
