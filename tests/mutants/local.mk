@@ -4,7 +4,7 @@
 # run leaves mutants/STATE; as tests/mutants/STATE it is continued in another build folder. AGAIN names a file of
 # mutants in the format of tests/mutants/RESULTS: these are judged. MUTANTS=0 only records which lines each
 # test runs, for tests-of.
-EXTRA_DIST += tests/mutants/RESULTS tests/mutants/builds.py tests/mutants/covered.py tests/mutants/equivalent.txt tests/mutants/judge.py \
+EXTRA_DIST += tests/mutants/RESULTS tests/mutants/STATE tests/mutants/builds.py tests/mutants/covered.py tests/mutants/equivalent.txt tests/mutants/judge.py \
 	tests/mutants/mutants.py tests/mutants/running.py tests/mutants/sites.py
 dist_check_SCRIPTS += tests/mutants/mutants.bats
 TESTS += tests/mutants/mutants.bats

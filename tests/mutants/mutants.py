@@ -134,7 +134,8 @@ class Results:
 class Work:
     """Hands out the mutants to judge, stage by stage (judge.py)."""
 
-    def __init__(self, order, n, results, equivalent):
+    def __init__(self, order, n, results, equivalent, again=None):
+        self.again = again  # all of these are wanted
         self.order, self.n, self.results, self.lock, self.taken, self.rated = order, n, results, threading.Lock(), set(), None
         for mutation, _ in order:
             if (mutation.path, mutation.old, mutation.new) in equivalent:
@@ -180,7 +181,7 @@ class Work:
         took = [row["seconds"] for row in self.results.known.values() if row["verdict"] == "caught"]
         if not self.rated and len(took) >= RATED:
             self.rated = sum(took) / len(took)
-            self.n = min(self.n, FEWER) if self.rated > SLOW else self.n
+            self.n = min(self.n, FEWER) if self.rated > SLOW and not self.again else self.n
             say("# %.0f s of a worker a mutant that is caught: %d mutants" % (self.rated, self.n))
 
 
@@ -248,7 +249,8 @@ def main():
         since = builds.answer(["git", "rev-parse", options.since], options.source) if options.since else None
         order = draw(copies[0].tree, seed, lines_since(options.source, since, commit) if since else ())
     results = Results(os.path.join(top, "results"), commit, judging, os.path.join(options.source, "tests/mutants/STATE"))
-    work = Work(order, options.n, results, read_rows(os.path.join(options.source, "tests/mutants/equivalent.txt")))
+    n = max(options.n, len(order)) if options.again else options.n
+    work = Work(order, n, results, read_rows(os.path.join(options.source, "tests/mutants/equivalent.txt")), options.again)
     for mutation, row in results.known.items():
         judging.chances.learn(mutation[0], row)
     for sign in (signal.SIGINT, signal.SIGTERM):
