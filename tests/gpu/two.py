@@ -52,7 +52,7 @@ def main(path, *comments):
                     except (RuntimeError, subprocess.TimeoutExpired) as why:
                         print(why, flush=True)
                         good = False
-            for way in set(found) - {"native"}:
+            for way in sorted(set(found) - {"native"}):
                 if "native" not in found:
                     continue
                 if found[way][1] != found["native"][1]:

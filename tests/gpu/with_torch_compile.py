@@ -6,7 +6,7 @@ import os
 import sys
 
 os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
-os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", "/tmp/gpumem_inductor")
+os.environ.setdefault("TORCHINDUCTOR_FORCE_DISABLE_CACHES", "1")
 try:
     import torch
     import torch._inductor.config
