@@ -247,6 +247,38 @@ static void no_room(void)
 	tear_down("no room");
 }
 
+/* --- no host memory --- */
+
+static bool without_memory; /* for parcels */
+
+struct gm_parcel *__real_gm_store_take(struct gm_store *store, uint64_t size);
+struct gm_parcel *__wrap_gm_store_take(struct gm_store *store, uint64_t size);
+
+struct gm_parcel *__wrap_gm_store_take(struct gm_store *store, uint64_t size)
+{
+	return without_memory ? NULL : __real_gm_store_take(store, size);
+}
+
+static void no_window(void)
+{
+	folder_set_up();
+	without_memory = true;
+	TAP_OK(gm_move_out(&move, pool, 0).result != CUDA_SUCCESS &&
+		       move.refusal == GM_REFUSAL_HOST_MEMORY && all_is_right(),
+	       "a sleep into a folder without host memory for the window names the reason");
+	without_memory = false;
+	gm_move_out(&move, pool, 0);
+	without_memory = true;
+	TAP_OK(gm_move_in(&move, pool, 0).result != CUDA_SUCCESS &&
+		       move.refusal == GM_REFUSAL_HOST_MEMORY && stats_now().away > 0,
+	       "a wake without host memory for the window names the reason");
+	without_memory = false;
+	TAP_OK(wakes(), "the next wake has host memory for the window");
+	tear_down("no window");
+}
+
+/* --- contents that change --- */
+
 /* Of the file. */
 static void byte_change(uint64_t at, unsigned char by)
 {
@@ -328,6 +360,7 @@ int main(void)
 	each_transfer_fails("sleep", sleep_survives);
 	each_transfer_fails("wake", wake_survives);
 	no_room();
+	no_window();
 	contents_that_differ();
 	file_is_closed();
 	child_has_no_file();

@@ -221,6 +221,45 @@ static void from_another_shelf(void)
 	fake_end(pool, "other shelves");
 }
 
+/* The most bytes in the row while eight blocks of 3 MiB are freed. */
+static uint64_t row_fill(struct gm_pool *pool)
+{
+	struct gm_block b[8];
+	uint64_t most = 0;
+	for (unsigned i = 0; i < 8; i++)
+		b[i] = fake_alloc(pool, 3 * GM_MIB);
+	for (unsigned i = 0; i < 8; i++) {
+		gm_pool_free(pool, b[i].base, NULL, NULL);
+		uint64_t bytes = gm_shelf_mine(pool)->row_bytes;
+		most = bytes > most ? bytes : most;
+	}
+	return most;
+}
+
+static void *shelf_use(void *arg)
+{
+	gm_shelf_mine(arg);
+	return NULL;
+}
+
+/* The first thread has the first shelf; each further thread may have any. */
+static void bound_of_two(void)
+{
+	struct gm_pool *pool = fake_pool(GM_GIB, UINT64_MAX);
+	pthread_t thread;
+	gm_pool_prewarm(pool, 400 * GM_MIB);
+	uint64_t part = fake_stats(pool).mapped / GM_SHELF_PART, alone = row_fill(pool);
+	TAP_OK(alone <= part && alone > part - 3 * GM_MIB,
+	       "the row of one shelf has up to 1/32 of the mapped bytes");
+	pthread_create(&thread, NULL, shelf_use, pool);
+	pthread_join(thread, NULL);
+	unsigned n = gm_shelves_in_use(pool);
+	TAP_OK(n > 1, "%u shelves are in use", n);
+	TAP_OK(row_fill(pool) <= part / n, "two shelves share the bound of their rows");
+	TAP_OK(fake_valid(pool), "the pool is valid");
+	fake_end(pool, "the bound of two shelves");
+}
+
 /*
  * The tests know the total of requested bytes, too. A thread adds to the sum before it allocates
  * and subtracts after it freed, so the peak of the pool is not higher than that of the sum. At a
@@ -387,6 +426,7 @@ int main(void)
 	large_miss();
 	pinned();
 	context_goes();
+	bound_of_two();
 	from_another_shelf();
 	peak();
 	exact_peaks();

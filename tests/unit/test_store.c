@@ -115,6 +115,8 @@ static void pages_are_made_ahead(void)
 	gm_store_stop(&store);
 	TAP_OK(store.taken == 180 * MIB && store.banks == 200 * MIB && !store.ahead,
 	       "banks made ahead are kept if they were not needed");
+	TAP_OK(atomic_load(&crew.job) % 2 == 0 && atomic_load(&crew.inside) == 0,
+	       "no thread makes pages of a store that has stopped");
 	for (unsigned i = 0; i < 45; i++)
 		gm_store_give(&store, parcels[i]);
 	gm_store_begin(&store);
