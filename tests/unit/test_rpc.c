@@ -118,6 +118,17 @@ static int lacks_descriptors(void)
 	return result == GM_RPC_UNABLE && errno == EMFILE && open_descriptors() == before ? 7 : 2;
 }
 
+static int asks_without_standard_input(void)
+{
+	struct gm_rpc_link link;
+	close(STDIN_FILENO);
+	if (gm_rpc_connect(&here, HOUR, &link) != GM_RPC_OK)
+		return 1;
+	bool clear = link.fd > STDERR_FILENO && is_free(STDIN_FILENO);
+	gm_rpc_disconnect(&link);
+	return clear ? 7 : 2;
+}
+
 static unsigned found;
 
 static void count(void *arg, const struct gm_rpc_address *address)
@@ -142,6 +153,8 @@ static void children_ask(void)
 	TAP_IS(status_of(asks_for_most), 7, "the largest message and all descriptors arrive");
 	TAP_IS(status_of(asks_twice_on_one_link), 7, "a connection serves many requests");
 	TAP_IS(status_of(is_refused), 7, "refused and unknown requests are distinguished");
+	TAP_IS(status_of(asks_without_standard_input), 7,
+	       "a connection leaves a closed standard input closed");
 	if (has_limits())
 		TAP_IS(status_of(lacks_descriptors), 7,
 		       "no descriptor is kept when there are too few numbers");

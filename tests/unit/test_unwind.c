@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <unwind.h>
 
+#include "stack/cfi_value.h"
 #include "stack/unwind.h"
 #include "tests/tap.h"
 
@@ -87,8 +88,42 @@ static void test_steps(void)
 #endif
 }
 
+/* DW_OP_consts A, DW_OP_consts B, OPERATION: each number is a byte, from -64 to 63. */
+static void expressions_evaluate(void)
+{
+	static const struct {
+		const char *name;
+		uint8_t operation;
+		int8_t a, b;
+		int64_t value;
+	} table[] = {
+		{"and", 0x1a, 13, 7, 5},   {"minus", 0x1c, 9, 4, 5},	{"mul", 0x1e, 6, 7, 42},
+		{"or", 0x21, 12, 3, 15},   {"plus", 0x22, 20, -1, 19},	{"shl", 0x24, 5, 3, 40},
+		{"shr", 0x25, 40, 3, 5},   {"shra", 0x26, -40, 3, -5},	{"xor", 0x27, 6, 3, 5},
+		{"eq", 0x29, 8, 8, 1},	   {"not eq", 0x29, 8, 9, 0},	{"ge", 0x2a, 5, 5, 1},
+		{"not ge", 0x2a, 5, 6, 0}, {"gt", 0x2b, -5, -6, 1},	{"not gt", 0x2b, 5, 5, 0},
+		{"le", 0x2c, 5, 5, 1},	   {"not le", 0x2c, -5, -6, 0}, {"lt", 0x2d, 5, 6, 1},
+		{"not lt", 0x2d, 5, 5, 0}, {"ne", 0x2e, 8, 9, 1},	{"not ne", 0x2e, 8, 8, 0},
+	};
+	struct gm_cfi cfi = {.known = 0};
+	for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
+		const uint8_t expression[] = {5,
+					      0x11,
+					      (uint8_t)(table[i].a & 0x7f),
+					      0x11,
+					      (uint8_t)(table[i].b & 0x7f),
+					      table[i].operation};
+		uintptr_t value = 99;
+		TAP_OK(gm_cfi_evaluate(&cfi, expression, NULL, &value) &&
+			       (int64_t)value == table[i].value,
+		       "expression %s of two operands has value %lld", table[i].name,
+		       (long long)table[i].value);
+	}
+}
+
 int main(void)
 {
+	expressions_evaluate();
 	TAP_OK(gm_cfi_open(), "libgcc's unwinder is found");
 	signal(SIGUSR1, signal_handle);
 	work();
