@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Children forked before and after the parent's cuInit, with and without a cuInit of their own. */
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -16,6 +17,14 @@ static void allocate(void)
 	SAY(cuLaunchKernel(NULL, 1, 1, 1, 1, 1, 1, 0, NULL, NULL, NULL));
 }
 
+/* A driver that is not initialized reads no argument. */
+static void copy_unreadable(void)
+{
+	const CUDA_MEMCPY2D *copy =
+		mmap(NULL, sizeof *copy, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	SAY(cuMemcpy2D(copy));
+}
+
 static void child(const char *name, bool init, CUdeviceptr of_parent)
 {
 	fflush(stdout);
@@ -24,6 +33,8 @@ static void child(const char *name, bool init, CUdeviceptr of_parent)
 		printf("%s\n", name);
 		if (init && SAY(cuInit(0)) == CUDA_SUCCESS)
 			use_device(0);
+		else
+			copy_unreadable();
 		allocate();
 		if (of_parent)
 			SAY(cuMemFree(of_parent));

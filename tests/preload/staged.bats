@@ -155,6 +155,7 @@ needs_populate() {
 	same staged_batch wrong
 	grep -q '^the second is bad, form 0, to the device: CUDA_ERROR_INVALID_VALUE, failed at 1:' "$BATS_TEST_TMPDIR/preloaded"
 	grep -q '^the last is bad, form 0, back: CUDA_ERROR_INVALID_VALUE, failed at 3:' "$BATS_TEST_TMPDIR/preloaded"
+	grep -q '^an attribute begins behind the last copy, form 0, back: CUDA_ERROR_INVALID_VALUE, failed at -1:' "$BATS_TEST_TMPDIR/preloaded"
 	needs_populate
 	[ "$(pieces staged_batch wrong | cut -d' ' -f1)" -gt 0 ]
 }

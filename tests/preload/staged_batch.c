@@ -223,6 +223,12 @@ static void unsorted_attributes(struct batch *b, bool to_device)
 	b->first[1] = 0;
 }
 
+static void attribute_beyond(struct batch *b, bool to_device)
+{
+	(void)to_device;
+	b->first[1] = N;
+}
+
 static void an_empty_one(struct batch *b, bool to_device)
 {
 	(void)to_device;
@@ -245,6 +251,7 @@ static void wrong(void)
 	each("an unknown order", order_unknown);
 	each("the first attribute is late", late_attribute);
 	each("attributes are not sorted", unsorted_attributes);
+	each("an attribute begins behind the last copy", attribute_beyond);
 	each("the last is empty", an_empty_one);
 	each("the last goes to NULL", to_null);
 }
