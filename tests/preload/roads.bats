@@ -169,6 +169,15 @@ roads() {
 	[ "$(paste -sd, out)" = 'cuMemAlloc: CUDA_ERROR_OUT_OF_MEMORY,cuMemAlloc: CUDA_SUCCESS' ]
 }
 
+@test "pools of the device that lacks memory are trimmed before a refusal: the default one and the program's" {
+	KNOBS=(GPUMEM_LIMIT=64M GPUMEM_LOG=off)
+	SIM_DEVICES=2 roads pools
+	diff -u out - <<-'END'
+		device 1: 6 pieces, then 0; trims: of both pools
+		device 0: 6 pieces, then 0; trims: of both pools
+	END
+}
+
 @test "a device without virtual memory management has the limit, too" {
 	export SIM_ATTRIBUTE=102:0
 	KNOBS=(GPUMEM_LIMIT=64M GPUMEM_LOG=events GPUMEM_LOG_NAME=run.gml)

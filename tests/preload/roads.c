@@ -273,6 +273,43 @@ static int elsewhere_run(void)
 	return 0;
 }
 
+/* Take pieces until one is refused. Returns the calls that trimmed a pool for that one. */
+static unsigned pool_exhaust(CUmemoryPool from, unsigned *pieces)
+{
+	CUdeviceptr p;
+	unsigned before;
+	*pieces = 0;
+	for (;; ++*pieces) {
+		before = gm_sim_calls("cuMemPoolTrimTo");
+		if (cuMemAllocFromPoolAsync(&p, PIECE, from, NULL) != CUDA_SUCCESS)
+			return gm_sim_calls("cuMemPoolTrimTo") - before;
+	}
+}
+
+/* Each device has a pool of the program's, beside its own. */
+static int pools_run(void)
+{
+	CUmemoryPool own, of_program[2];
+	unsigned n, none;
+	MUST(cuInit(0));
+	for (int i = 0; i < 2; i++) {
+		CUmemPoolProps props = pool_props;
+		props.location.id = i;
+		use_device(i);
+		MUST(cuMemPoolCreate(&of_program[i], &props));
+	}
+	for (int i = 1; i >= 0; i--) {
+		use_device(i);
+		MUST(cuDeviceGetDefaultMemPool(&own, i));
+		unsigned both = pool_exhaust(of_program[i], &n);
+		MUST(cuMemPoolDestroy(of_program[i])); /* its memory stays */
+		unsigned alone = pool_exhaust(own, &none);
+		printf("device %d: %u pieces, then %u; trims: %s\n", i, n, none,
+		       alone && both == 2 * alone ? "of both pools" : "others");
+	}
+	return 0;
+}
+
 static int after_graph_run(void)
 {
 	union piece piece;
@@ -356,11 +393,8 @@ static int invalid_run(void)
 static const struct {
 	const char *name;
 	int (*run)(void);
-} others[] = {{"elsewhere", elsewhere_run},
-	      {"after_graph", after_graph_run},
-	      {"invalid", invalid_run},
-	      {"rows", rows_run},
-	      {"odd", odd_run}};
+} others[] = {{"elsewhere", elsewhere_run}, {"pools", pools_run}, {"after_graph", after_graph_run},
+	      {"invalid", invalid_run},	    {"rows", rows_run},	  {"odd", odd_run}};
 
 int main(int argc, char **argv)
 {

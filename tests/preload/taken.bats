@@ -209,6 +209,13 @@ sited() {
 	GPUMEM_HEAP=policy:bump ./gpumemstat summary "$BATS_TEST_TMPDIR/log.gml" >/dev/null
 }
 
+@test "counts by place are read before the code at these places ends" {
+	KNOBS=(GPUMEM_LOG=small "GPUMEM_LOG_NAME=$BATS_TEST_TMPDIR/log.gml")
+	prints unload 'before an unload: 0 kernels'
+	KNOBS+=(GPUMEM_HEAP_SITES=1)
+	prints unload 'before an unload: 1 kernels'
+}
+
 @test "heaps that count by place grow, shrink and end like others" {
 	export GPUMEM_HEAP_SITES=1
 	prints sizes 'granule: 160 of its heap, 160 kept'

@@ -389,6 +389,39 @@ static void places_of_calls(void)
 	MUST(cuDevicePrimaryCtxReset(0));
 }
 
+static CUstream busy;
+static unsigned n_launched; /* launched before the driver's unload */
+
+static void busy_ends(void)
+{
+	gm_sim_release(busy, (unsigned)-1);
+}
+
+static void unload_begins(void)
+{
+	n_launched = gm_sim_calls("cuLaunchKernel");
+	busy_ends();
+}
+
+/* A module with a kernel in flight, which ends when the preload first asks for it, or the driver
+ * waits for it. */
+static void unload(void)
+{
+	size_t size = 1000;
+	void *address, **out = &address;
+	use_device(0);
+	CUmodule module = load();
+	get(module, size);
+	MUST(cuStreamCreate(&busy, CU_STREAM_NON_BLOCKING));
+	gm_sim_hold(busy);
+	launch_on(busy, module, "get", (void *[]){&out, &size});
+	unsigned before = gm_sim_calls("cuLaunchKernel");
+	gm_sim_before("cuEventQuery", busy_ends);
+	gm_sim_before("cuModuleUnload", unload_begins);
+	MUST(cuModuleUnload(module));
+	printf("before an unload: %u kernels\n", n_launched - before);
+}
+
 int main(int argc, char **argv)
 {
 	static const struct {
@@ -399,7 +432,8 @@ int main(int argc, char **argv)
 		     {"limits", limits}, {"idle", idle},	 {"kept", kept},
 		     {"flight", flight}, {"capture", capture},	 {"race", race},
 		     {"sizes", sizes},	 {"sleeps", sleeps},	 {"together", together},
-		     {"unread", unread}, {"fixed", fixed},	 {"sites", places_of_calls}};
+		     {"unread", unread}, {"fixed", fixed},	 {"sites", places_of_calls},
+		     {"unload", unload}};
 	MUST(cuInit(0));
 	choose_policy();
 	stand_in();
