@@ -113,7 +113,8 @@ static void folder_set_up(void)
 	set_up(BY_FOLDER, 0);
 	faults_end();
 	move.folder.calls = &faulty_calls;
-	block_make(0, 70 * MIB); /* three pieces of the window */
+	pool->config.chunk = 70 * MIB; /* three pieces of the window */
+	block_make(0, 70 * MIB);
 	block_make(1, 3 * MIB);
 	block_make(2, 1000);
 }

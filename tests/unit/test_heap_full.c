@@ -148,6 +148,9 @@ int main(void)
 		for (unsigned s = 0; s < 2; s++) {
 			test_open(&work.f, policy, GRANULES, GRANULES, seed);
 			check_size(&work, policy, sizes[s]);
+			if (!strcmp(policy->name, "bump"))
+				TAP_IS(gm_cut_of(&work.f.heap)->replacing, 0,
+				       "a lane that brought a granule lets others bring the next");
 			test_close(&work.f);
 		}
 		if (policy->can & GM_POLICY_UNFAIR) {

@@ -7,6 +7,7 @@
 #include <pthread.h>
 #include <sched.h>
 
+#include "residency/door.h"
 #include "tests/unit/heap_host_help.h"
 
 #define MIB ((uint64_t)1 << 20)
@@ -512,6 +513,27 @@ static void all_at_once(void)
 	site_close(&site, "threads");
 }
 
+static CUresult never_wakes(uint64_t since)
+{
+	(void)since;
+	return CUDA_ERROR_UNKNOWN;
+}
+
+/* The door is used from now on. */
+static void leaves_the_door(void)
+{
+	make(AFTER);
+	grow(1);
+	run_kernel(1000000);
+	gm_door_begin(never_wakes);
+	TAP_OK(trim(UINT64_MAX - 1) > 0 && !gm_door_is_inside(),
+	       "a trim of idle memory leaves the door");
+	grow(1);
+	TAP_OK(gm_heap_trim(site.heap) > 0 && !gm_door_is_inside(),
+	       "a trim that lacks memory leaves the door");
+	site_close(&site, "door");
+}
+
 int main(void)
 {
 	costs_nothing_small();
@@ -526,5 +548,6 @@ int main(void)
 	stops_for_launches();
 	waits_itself();
 	all_at_once();
+	leaves_the_door();
 	return tap_done();
 }

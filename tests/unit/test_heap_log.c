@@ -246,6 +246,26 @@ static void writes_little(void)
 	unlink("log");
 }
 
+/* Numbers of blocks take memory beside the heap's books. */
+static int sited(void *arg)
+{
+	struct site site;
+	(void)arg;
+	CHECK(begin(&site, "512M", FIRST + 2 * GM_GRANULE));
+	site.config.sites = true;
+	CHECK(gm_heap_create(&site.config, &site.heap) == CUDA_SUCCESS);
+	struct gm_heap_host *heap = site.heap;
+	const uint64_t numbered = atomic_load(&heap->numbered_bytes);
+	CUstream stream = held_stream();
+	launch(heap, stream);
+	gm_sim_release(stream, (unsigned)-1);
+	gm_heap_sample_last(site.context);
+	CHECK(counted(GM_C_heap_samples) == 1 && numbered > 0);
+	CHECK(heap->sample.own == heap->own + numbered);
+	gm_log_close();
+	return 0;
+}
+
 /* The stream of its readings never proceeds. */
 static int stuck(void *arg)
 {
@@ -437,6 +457,9 @@ int main(void)
 	help_begin();
 	writes_events();
 	writes_little();
+	TAP_IS(help_child("GPUMEM_LOG=events,0", sited, NULL), 0,
+	       "a sample has the memory of the numbers of blocks");
+	unlink("log");
 	writes_without_reading();
 	writes_ends();
 	is_safe();

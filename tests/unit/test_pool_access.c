@@ -2,6 +2,7 @@
 /* Peers that are granted access while a chunk is being mapped or unmapped: afterwards it is open to
  * them. */
 #include "pool/internal.h"
+#include "pool/vacant.h"
 #include "pool_fake.h"
 
 #define PEER 1
@@ -49,6 +50,14 @@ static CUresult set_access(CUdeviceptr address, size_t size, const CUmemAccessDe
 		if (desc[i].location.id == PEER)
 			chunks[at].open = desc[i].flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
 	return result;
+}
+
+static bool is_open(CUdeviceptr base)
+{
+	for (unsigned i = 0; i < n_chunks; i++)
+		if (chunks[i].base == base)
+			return chunks[i].open;
+	return false;
 }
 
 static bool all_open(void)
@@ -108,6 +117,37 @@ static void during_give_back(void)
 	TAP_OK(all_open() && fake_valid(pool), "the chunk that stays is open to the peer");
 	TAP_OK(gm_pool_give_back(pool, 0, false) > 0, "the chunk is unmapped by a later release");
 	fake_end(pool, "during give back");
+}
+
+static void during_the_end_of_a_loan(void)
+{
+	const CUdeviceptr at = (CUdeviceptr)1 << 46;
+	start();
+	TAP_IS(gm_pool_lend(pool, at, 8 * GM_MIB), CUDA_SUCCESS,
+	       "memory is lent before a peer comes");
+	fake_driver.cuMemUnmap = fake_unmap; /* the peer comes when the chunk is mapped again */
+	coming = PEER;
+	TAP_OK(gm_pool_take_back(pool, at, 8 * GM_MIB) == CUDA_SUCCESS && !coming,
+	       "a loan ends while a peer comes");
+	TAP_OK(all_open() && fake_valid(pool),
+	       "the chunk of a loan that ended is open to the peer");
+	fake_end(pool, "during the end of a loan");
+}
+
+/* The chunk is at neither place while the peer is granted. */
+static void during_a_shift(void)
+{
+	bool moved = false;
+	start();
+	struct gm_block to = fake_alloc(pool, 8 * GM_MIB);
+	gm_pool_vacate(pool, to.base, 8 * GM_MIB);
+	struct gm_block from = fake_alloc(pool, 8 * GM_MIB);
+	coming = PEER;
+	gm_pool_shift(pool, &from.base, &to.base, 1, &moved);
+	TAP_OK(moved && !coming, "memory moves to a vacant place while a peer comes");
+	TAP_OK(is_open(to.base) && fake_valid(pool),
+	       "the place with the memory is open to the peer");
+	fake_end(pool, "during a shift");
 }
 
 /* --- while contents leave and return --- */
@@ -242,6 +282,8 @@ int main(void)
 	during_growth();
 	refused();
 	during_give_back();
+	during_the_end_of_a_loan();
+	during_a_shift();
 	during_a_move("a chunk that leaves", false);
 	during_a_move("a chunk that returns", true);
 	during_a_failed_move();

@@ -82,6 +82,7 @@ static void test_few(void)
 	TAP_IS(ask(&a, key, false, false), UNKNOWN, "no stack is known before it was unwound");
 	keep(&a, key, false, false);
 	TAP_IS(ask(&a, key, false, false), RIGHT, "a stack is known after it was unwound");
+	TAP_OK(serial && serial >> 47 == 0, "the serial of a stack's frames has less than 47 bits");
 	TAP_IS(ask(&b, key, false, false), UNKNOWN, "another stack of the same depth is not known");
 	keep(&b, key, false, false);
 	TAP_OK(ask(&a, key, false, false) == RIGHT && ask(&b, key, false, false) == RIGHT,

@@ -81,6 +81,8 @@ static void store_is_warm(void)
 	struct gm_bank *bank = a->bank;
 	gm_store_give(&store, a);
 	TAP_OK(store.kept == 100 * MIB && shrink(&store) == 0, "banks are kept as far as allowed");
+	TAP_OK(gm_store_room(&store) >= store.kept && gm_store_room(&store) < UINT64_MAX,
+	       "the room of a store with kept banks is theirs and the system's");
 	a = gm_store_take(&store, 30 * MIB);
 	b = gm_store_take(&store, 70 * MIB);
 	TAP_OK(store.banks == 100 * MIB &&

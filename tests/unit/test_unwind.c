@@ -61,6 +61,30 @@ static __attribute__((noinline)) void deep(unsigned depth)
 	__asm__ volatile("" ::: "memory");
 }
 
+#if defined(__x86_64__)
+/* Calls its argument. DW_CFA_offset_extended_sf: the return address is one unit below the frame. */
+void offset_is_signed(void (*call)(void));
+__asm__(".text\n"
+	".type offset_is_signed, @function\n"
+	"offset_is_signed:\n"
+	"	.cfi_startproc\n"
+	"	.cfi_escape 0x11, 16, 1\n"
+	"	subq $8, %rsp\n"
+	"	.cfi_def_cfa_offset 16\n"
+	"	call *%rdi\n"
+	"	addq $8, %rsp\n"
+	"	.cfi_def_cfa_offset 8\n"
+	"	ret\n"
+	"	.cfi_endproc\n"
+	".size offset_is_signed, . - offset_is_signed\n");
+
+static void compare_untraced(void)
+{
+	if (!traced)
+		walks_compare();
+}
+#endif
+
 static void work(void)
 {
 	int numbers[] = {5, 3, 9, 1};
@@ -70,6 +94,9 @@ static void work(void)
 	snprintf(text, sizeof text, "%s %f", "a", numbers[0] / 3.0);
 	deep(100);
 	deep(3);
+#if defined(__x86_64__)
+	offset_is_signed(compare_untraced);
+#endif
 	dlsym(RTLD_DEFAULT, "qsort");
 }
 
