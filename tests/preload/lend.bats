@@ -128,6 +128,18 @@ dies() {
 	printed 'block, 160 MiB: CUDA_ERROR_OUT_OF_MEMORY'
 }
 
+@test "lend: nothing is lent when NCCL registers the segments of PyTorch, and one line says so" {
+	export TORCH_NCCL_USE_TENSOR_REGISTER_ALLOCATOR_HOOK=1
+	lends lend_cases lent
+	printed 'block, 160 MiB: CUDA_ERROR_OUT_OF_MEMORY'
+	counted '.lend_bytes == 0'
+	[ "$(grep -c "GPUMEM_LEND has no effect: NCCL registers segments" said)" -eq 1 ]
+	export TORCH_NCCL_USE_TENSOR_REGISTER_ALLOCATOR_HOOK=0
+	lends lend_cases lent
+	counted '.lend_bytes > 0'
+	refute grep 'has no effect' said
+}
+
 @test "lend: a block of the program's own is not lent" {
 	lends lend_cases own
 	printed 'another one, 160 MiB: CUDA_ERROR_OUT_OF_MEMORY'

@@ -187,6 +187,37 @@ static void files_check(const char *where)
 	gm_log_read_close(two);
 }
 
+/* 64 KiB of texts. */
+static bool texts_have_numbers(char first)
+{
+	char text[1025];
+	memset(text, 'x', sizeof text - 1);
+	text[1024] = 0;
+	text[0] = first;
+	for (unsigned i = 0; i < 64; i++) {
+		text[1] = (char)('0' + i);
+		if (!gm_log_string(text))
+			return false;
+	}
+	return true;
+}
+
+static int texts(void *arg)
+{
+	(void)arg;
+	help_config.walk = walk;
+	gm_counters_open();
+	if (!gm_log_open(&help_config))
+		return 1;
+	gm_recording_enable();
+	if (texts_have_numbers('a'))
+		return 2;
+	if (!events_begin(1) || !texts_have_numbers('b'))
+		return 3;
+	gm_log_close();
+	return 0;
+}
+
 int main(void)
 {
 	static int unmapped;
@@ -200,5 +231,7 @@ int main(void)
 	TAP_IS(help_child("GPUMEM_LOG=small GPUMEM_LOG_LIMIT=32M", record_twice, &unmapped), 0,
 	       "written: two recordings are made");
 	files_check("written");
+	TAP_IS(help_child("GPUMEM_LOG=small GPUMEM_LOG_LIMIT=32M", texts, NULL), 0,
+	       "a recording has texts beyond those of a small log");
 	return tap_done();
 }
