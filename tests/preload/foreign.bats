@@ -146,6 +146,25 @@ turn() {
 	is async 0 0 0 0 0 0
 }
 
+@test "memory of an address that the driver gives again, after a free that was missed, is counted once" {
+	same lives missed
+	grep -qx 'the same address: 1' "$BATS_TEST_TMPDIR/preloaded"
+	logged lives missed
+	is managed 2 2 2 2 0 1
+}
+
+@test "stream-ordered memory is counted on the device of its stream" {
+	export SIM_DEVICES=2
+	same lives elsewhere
+	logged lives elsewhere
+	is async 1 1 0 0 1 1
+}
+
+@test "pools of the driver are not asked before the program has memory of one" {
+	same lives unpooled
+	grep -qx 'pools of the driver: asked 0, trimmed 0' "$BATS_TEST_TMPDIR/preloaded"
+}
+
 @test "overhead is the used memory of the device minus the accounted memory" {
 	logged lives overhead
 	jq -e '.logs[0].devices[0] | .overhead.bytes == 64 * 1048576 and .overhead.used == .overhead.accounted + .overhead.bytes' "$JSON"

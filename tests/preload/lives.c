@@ -180,6 +180,43 @@ static void unknown(void)
 	SAY(cuMemFree(p));
 }
 
+/* A free past the hooks: the driver gives the address of a block that is counted as alive. */
+static void missed(void)
+{
+	typedef CUresult (*give)(CUdeviceptr p);
+	give unseen = (give)gm_sim_symbol(NULL, "cuMemFree_v2");
+	CUcontext other;
+	CUdeviceptr p, again;
+	MUST(cuCtxCreate_v2(&other, 0, 0));
+	MUST(cuMemAllocManaged(&p, MIB, CU_MEM_ATTACH_GLOBAL));
+	MUST(unseen(p));
+	MUST(cuMemAllocManaged(&again, MIB, CU_MEM_ATTACH_GLOBAL));
+	printf("the same address: %d\n", p == again);
+	SAY(cuCtxDestroy(other));
+}
+
+/* The stream's device has the memory, not the current one. */
+static void elsewhere(void)
+{
+	CUcontext other;
+	CUstream stream;
+	CUdeviceptr p;
+	MUST(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+	MUST(cuDevicePrimaryCtxRetain(&other, 1));
+	MUST(cuCtxSetCurrent(other));
+	SAY(cuMemAllocAsync(&p, MIB, stream));
+}
+
+/* A lack of memory, without memory of pools of the driver. */
+static void unpooled(void)
+{
+	CUdeviceptr p;
+	SAY(cuMemAlloc(&p, 1000));
+	SAY(cuMemAlloc(&p, (size_t)1 << 40));
+	printf("pools of the driver: asked %u, trimmed %u\n", gm_sim_calls("cuMemPoolGetAttribute"),
+	       gm_sim_calls("cuMemPoolTrimTo"));
+}
+
 /* 64 MiB are allocated past the hooks, 16 MiB through them. */
 static void overhead(void)
 {
@@ -258,9 +295,11 @@ static const struct {
 	const char *name;
 	void (*run)(void);
 } all[] = {
-	{"mappings", mappings}, {"shared", shared},   {"context", context}, {"graphs", graphs},
-	{"views", views},	{"levels", levels},   {"unknown", unknown}, {"overhead", overhead},
-	{"launches", launches}, {"nothing", nothing}, {"fault", fault},	    {"green", green},
+	{"mappings", mappings}, {"shared", shared},	  {"context", context},
+	{"graphs", graphs},	{"views", views},	  {"levels", levels},
+	{"unknown", unknown},	{"overhead", overhead},	  {"launches", launches},
+	{"nothing", nothing},	{"fault", fault},	  {"green", green},
+	{"missed", missed},	{"elsewhere", elsewhere}, {"unpooled", unpooled},
 };
 
 int main(int argc, char **argv)
