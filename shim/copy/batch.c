@@ -128,7 +128,8 @@ static bool batch_stage(const struct batch *b, size_t i, size_t *failed)
 	bool ordered = gm_order_is_on();
 	if (ordered)
 		gm_transfer_submit(t);
-	bool staged = gm_stage_copy(t);
+	/* The stream may wait by now, for work that used the memory before. */
+	bool staged = (!ordered || gm_stage_has_come(b->stream)) && gm_stage_copy(t);
 	gm_transfer_submitted(ordered);
 	if (staged) {
 		gm_transfer_end(t, CUDA_SUCCESS);

@@ -56,6 +56,12 @@ counted() {
 	done
 }
 
+@test "ordered: a staged line of a batch waits for the work that was ordered before (R2)" {
+	needs_driver 12.8
+	export GPUMEM_COPY=4
+	early other_lines 1 1 # for the pageable memory, in the driver
+}
+
 @test "ordered: another stream does not wait for work that has ended (R3)" {
 	early other_later 1 0
 	counted other_later ordered_early 1 ordered_waits 0

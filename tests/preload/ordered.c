@@ -12,6 +12,11 @@
 /* Declared here: cuda.h hides this call, and every driver has it. */
 CUresult cuCtxCreate_v2(CUcontext *context, unsigned flags, CUdevice device);
 
+/* The signature of 12.8: cuda.h renames this call to that of 13.0. */
+CUresult lines_of_12_8(CUdeviceptr *dsts, CUdeviceptr *srcs, size_t *sizes, size_t count,
+		       CUmemcpyAttributes *attributes, size_t *first, size_t n, size_t *failed,
+		       CUstream stream) __asm__("cuMemcpyBatchAsync");
+
 #define SIZE (3 * MIB)
 
 static atomic_bool submitted;
@@ -165,6 +170,27 @@ static void other(void)
 {
 	other_by(fill, stream_new());
 	held[0] = NULL;
+}
+
+/* A line of a batch, so large that it is staged. */
+static void other_lines(void)
+{
+	static unsigned char from[9 * MIB];
+	CUmemcpyAttributes any = {.srcAccessOrder = CU_MEMCPY_SRC_ACCESS_ORDER_ANY};
+	size_t size = sizeof from, zero = 0, failed;
+	CUstream s = hold(0), next = stream_new();
+	CUdeviceptr old = take(size), source = (CUdeviceptr)(uintptr_t)from;
+	memset(from, 7, size);
+	late(old, size, s);
+	pthread_t thread = begin();
+	MUST(cuMemFree(old));
+	CUdeviceptr fresh = take(size);
+	early(fresh, old, size);
+	MUST(lines_of_12_8(&fresh, &source, &size, 1, &any, &zero, 1, &failed, next));
+	end(thread);
+	MUST(cuStreamSynchronize(next));
+	MUST(cuStreamSynchronize(s));
+	holds(fresh, size, 7);
 }
 
 /* The work of the first stream has ended before the second one's (R3). */
@@ -472,6 +498,7 @@ int main(int argc, char **argv)
 						    {"other_graph", other_graph},
 						    {"other_word", other_word},
 						    {"other_batch", other_batch},
+						    {"other_lines", other_lines},
 						    {"other_default", other_default},
 						    {"other_own", other_own},
 						    {"other_thread", other_thread},
