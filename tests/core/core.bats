@@ -33,6 +33,11 @@ both() {
 		'the one freed later among them: no'
 }
 
+@test "a fault that the library meets first is the answer to the program's next allocation" {
+	needs_driver 12.0
+	both fault 'memory after a fault: no' 'cuMemAlloc(&p, 1000): CUDA_ERROR_ILLEGAL_ADDRESS'
+}
+
 @test "trim waits for the streams and returns all kept memory" {
 	needs_driver 12.0
 	both trim '67108864 bytes kept' 'trim waits: yes' 'and gives back as much: yes' 'nothing is left: yes' \

@@ -378,6 +378,22 @@ static void devices(void)
 	printf("device 4: %d\n", gpumem_stats(4, &st));
 }
 
+/* The library is the first to meet the fault of a kernel. */
+static void fault(void)
+{
+	CUcontext context;
+	CUdeviceptr p;
+	CUstream s = stream_new();
+	MUST(cuMemAlloc(&p, 1000));
+	MUST(cuMemFree(p));
+	MUST(cuCtxGetCurrent(&context));
+	gm_sim_break(context, CUDA_ERROR_ILLEGAL_ADDRESS);
+	gm_sim_fail("cuMemCreate", 1, CUDA_ERROR_ILLEGAL_ADDRESS);
+	yes("memory after a fault", take(512 * MIB, s) != 0);
+	SAY(cuMemAlloc(&p, 1000));
+	gm_sim_break(context, CUDA_SUCCESS);
+}
+
 static void wrong(void)
 {
 	CUstream s = stream_new();
@@ -520,6 +536,7 @@ int main(int argc, char **argv)
 		{"capture", capture},
 		{"cupy", cupy},
 		{"wrong", wrong},
+		{"fault", fault},
 		{"shared", shared},
 		{"threads", threads},
 		{"turns", turns},
