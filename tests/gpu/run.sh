@@ -3,7 +3,8 @@
 # Run every program beside this script natively and under the preload, and compare the outputs. Usage: run.sh
 # RESULTS [NAME]... Results are in RESULTS/DATE-DEVICExCOUNT. A case that cannot run here (exit status 77:
 # needs two GPUs, or PyTorch; 127: a library is missing) is counted as skipped; with GPU_STRICT=1 a skip is a
-# failure. GPU_JOBS (4): cases at a time. Ends with a line "N passed, N failed, N skipped"; exit status 1 if
+# failure. GPU_JOBS (4): cases at a time. GPU_SECONDS: no case begins later; those that are left are named, and
+# another run takes their names. Ends with a line "N passed, N failed, N skipped"; exit status 1 if
 # any failed.
 set -u
 
@@ -388,13 +389,17 @@ rm -f "$results/SUMMARY.txt"
 } | tee "$results/SUMMARY.txt"
 
 cd "$here" || exit 1 # results must name no folder of this machine
-names=
+names= left=
 while read -r name limit logs served command; do
 	if [ "$name" = -- ]; then
 		wait
 		continue
 	fi
 	[ "$only" = "  " ] || case "$only" in *" $name "*) ;; *) continue ;; esac
+	if [ "$SECONDS" -ge "${GPU_SECONDS:-1000000}" ]; then
+		left="$left $name"
+		continue
+	fi
 	names="$names $name"
 	while [ "$(jobs -rp | wc -l)" -ge "${GPU_JOBS:-4}" ]; do
 		wait -n
@@ -419,6 +424,7 @@ tally() { # tally VERDICT
 	grep -c "^$1 " "$results/SUMMARY.txt"
 }
 passed=$(tally ok) failed=$(tally no) skipped=$(tally skip)
+[ -z "$left" ] || echo "# not run:$left" | tee -a "$results/SUMMARY.txt"
 [ "${GPU_STRICT:-0}" = 1 ] && failed=$((failed + skipped)) skipped=0
 echo "$passed passed, $failed failed, $skipped skipped" | tee -a "$results/SUMMARY.txt"
-[ "$failed" = 0 ]
+[ "$failed" = 0 ] && [ -z "$left" ]
