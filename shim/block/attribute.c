@@ -200,10 +200,12 @@ static CUresult memops_allowed(void)
 {
 	CUresult result;
 	struct gm_context *context = gm_context_current(&gm_shim_driver, &result);
+	if (!context && result == CUDA_ERROR_INVALID_CONTEXT)
+		return CUDA_SUCCESS;
+	if (!context && result != CUDA_ERROR_NOT_PERMITTED) /* of a host function */
+		result = CUDA_ERROR_INVALID_VALUE;
 	if (!context)
-		return result == CUDA_ERROR_INVALID_CONTEXT ? CUDA_SUCCESS
-		       : result == CUDA_ERROR_NOT_PERMITTED ? result
-							    : CUDA_ERROR_INVALID_VALUE;
+		return result;
 	if (!gm_capture_any())
 		return CUDA_SUCCESS;
 	result = gm_fence_may_allocate(&gm_shim_driver, context);

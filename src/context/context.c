@@ -264,15 +264,14 @@ struct gm_context *gm_context_current(const struct gm_driver *driver, CUresult *
 	return *result == CUDA_SUCCESS ? gm_context_of(driver, handle, result) : NULL;
 }
 
-CUresult gm_context_refuses(const struct gm_driver *driver)
+GM_TLS bool gm_context_permitted;
+
+CUresult gm_context_ask(const struct gm_driver *driver)
 {
-	static GM_TLS bool permitted; /* the driver runs host functions on threads of its own */
 	CUcontext handle;
-	if (GM_LIKELY(permitted))
-		return CUDA_SUCCESS;
 	if (driver->cuCtxGetCurrent(&handle) == CUDA_ERROR_NOT_PERMITTED)
 		return CUDA_ERROR_NOT_PERMITTED;
-	permitted = true;
+	gm_context_permitted = true;
 	return CUDA_SUCCESS;
 }
 

@@ -61,11 +61,17 @@ struct gm_context *gm_context_of(const struct gm_driver *driver, CUcontext handl
 				 CUresult *result);
 
 /*
- * CUDA_ERROR_NOT_PERMITTED in a host function (cuLaunchHostFunc, cuStreamAddCallback), where the
- * driver refuses calls that need a context, so calls that are answered without the driver must be
- * refused, too; else CUDA_SUCCESS. A driver call, and once that was permitted on a thread, a load.
+ * CUDA_ERROR_NOT_PERMITTED in a host function (cuLaunchHostFunc, cuStreamAddCallback), else
+ * CUDA_SUCCESS. The driver refuses calls there that need a context. So calls that are answered
+ * without the driver must ask this first. The driver runs host functions on threads of its own, so
+ * a thread that was permitted once always is: then it is one load, before that a driver call.
  */
-CUresult gm_context_refuses(const struct gm_driver *driver);
+extern GM_HIDDEN GM_TLS bool gm_context_permitted;
+CUresult gm_context_ask(const struct gm_driver *driver);
+static inline CUresult gm_context_refuses(const struct gm_driver *driver)
+{
+	return GM_LIKELY(gm_context_permitted) ? CUDA_SUCCESS : gm_context_ask(driver);
+}
 
 /* True if a registered context has ended. One relaxed load. */
 extern GM_HIDDEN atomic_bool gm_context_ended_once;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Host functions and callbacks in streams. As on the GPU each runs on a thread of the driver, which
- * has no current context, and most calls there return CUDA_ERROR_NOT_PERMITTED (measured on an
- * H200: exports.def has the calls that do not). The thread whose call lets the stream go on waits
- * for the function, so that no test depends on time.
+ * has no current context, and most calls there return CUDA_ERROR_NOT_PERMITTED: exports.def has the
+ * calls that do not. Callbacks were not measured; they are taken to be alike. The thread whose call
+ * lets the stream go on waits for the function, so that no test depends on time.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -2,7 +2,8 @@
 /*
  * Work in green contexts, in host functions and in graphs that kernels launch: `launched CASE
  * [show]`. The answers and contents are the same natively and preloaded, whether frees wait or not.
- * A GPU gave the same answers.
+ * A GPU gave the same answers to green contexts, to graphs, and to the calls in cuLaunchHostFunc
+ * but cuPointerSetAttribute.
  */
 #include <limits.h>
 
